@@ -58,22 +58,20 @@ from webhook.workloads.pod_clique_set import PodCliqueSet
 
 
 def gang_resources(settings: Settings, live: LiveFacts) -> list[Resource]:
-    """Returns the served kinds to follow: PodGangs, and for every enabled scheduler its gang objects and the kinds of
-    its queue trees.
-    """
+    """Returns the served kinds to follow: PodGangs, gang objects, and the queue trees of the enabled schedulers."""
     served = live.resources
     backends = [profile.backend for profile in settings.profiles.values()]
-    wanted = {api: None for backend in backends for api in backend.gang_kinds(live.facts)}
+    apis = {api: None for backend in backends for api in backend.gang_kinds(live.facts)}
     for backend in backends:
         # The objects of a kind are the same in each version, so one is followed.
-        trees = next((one.resource.api for one in backend.trees if one.resource.api in served), None)
-        wanted |= {} if trees is None else {trees: None}
-    found = [served[api] for api in wanted if api in served]
+        trees = next((tree.resource.api for tree in backend.trees if tree.resource.api in served), None)
+        apis |= {} if trees is None else {trees: None}
+    resources = [served[api] for api in apis if api in served]
     if POD_GANGS.resource.api in served:
-        found.insert(0, POD_GANGS.resource)
+        resources.insert(0, POD_GANGS.resource)
     else:
         log.info("no PodGangs", why="the cluster does not serve them")
-    return found
+    return resources
 
 
 # Large gangs of which it is kept how their pods escaped. A cluster has few of them, or none.
@@ -111,48 +109,31 @@ class ClusterView:
     ) -> None:
         """With `writes` its client is for thousands of writes."""
         self.client = Client(access, transport, pooled=writes, clock=clock)
-        self._settings = settings
-        self._clock = clock
-        self._say_gang_changed = gang_changed
+        self._settings, self._clock = settings, clock
+        self._say_gang_changed, self._say_pods_changed = gang_changed, pods_changed
         self._held_changed = facts_changed
         self._object_changed = object_changed
         self._fact_changed = fact_changed
         self._all_changed = all_changed
         self._say_read = read
         # Whether all gangs must be checked, and whether they are being queued for it.
-        self._asked = asyncio.Event()
+        self._requested, self._looking = asyncio.Event(), False
         # Gangs of a workload that changed and has very many, and whether there are any.
         self._many: OrderedDict[GangKey, None] = OrderedDict()
         self._has_many = asyncio.Event()
         # How often something changed that rules may look at.
         self._revision = 0
         self._escapes: FairMemory[GangKey, Escapes] = FairMemory(LARGE_GANGS)
-        self._looking = False
+        facts_client = Client(access, transport, clock=clock)
         self.live: LiveFacts = live_facts(
-            settings,
-            Client(access, transport, clock=clock),
-            self._facts_changed,
-            self._touched,
-            objects=False,
-            clock=clock,
+            settings, facts_client, self._facts_changed, self._touched, objects=False, clock=clock
         )
-        self.stores = Stores(
-            self.client,
-            self._stored,
-            partial(gang_of_object, kinds=settings.kinds),
-            partial(whose_object, kinds=settings.kinds),
-            filled=self._store_read,
-            clock=clock,
-        )
+        gang, whole = partial(gang_of_object, kinds=settings.kinds), partial(whose_object, kinds=settings.kinds)
+        self.stores = Stores(self.client, self._stored, gang, whole, filled=self._store_read, clock=clock)
         self._gated = any(profile.gate for profile in settings.profiles.values())
-        self._say_pods_changed = pods_changed
+        noticed = self._controller_noticed
         self._pods = GangPods(
-            self.client,
-            self._pods_noticed,
-            filled=read,
-            ended=pod_ended,
-            controller_changed=self._controller_noticed,
-            clock=clock,
+            self.client, self._pods_noticed, filled=read, ended=pod_ended, controller_changed=noticed, clock=clock
         )
         self._workloads = StoredWorkloads(
             self.client, POD_CLIQUE_SETS.resource, self._workload_changed, filled=read, clock=clock
@@ -167,7 +148,7 @@ class ClusterView:
         self._queued = FollowedWorkloads()
         self.node_pods = FollowedNodePods(self.client, clock=clock)
         self.fits = GangFits(StoredFits(settings), lambda: self.live.facts, self.node_pods, clock=clock)
-        self._owners = QueuedOwners(self._above, self._gangs_of_groups, pods_changed)
+        self._owners = QueuedOwners(self._gang_owner, self._gangs_of_groups, pods_changed)
         self._strangers: dict[GangKey, Strangers] = {}
 
     @property
@@ -181,9 +162,7 @@ class ClusterView:
         return self.opted_in.wanted or POD_GANGS.resource.api in self.stores.by_kind
 
     def gang(self, key: GangKey) -> PodGang | None:
-        """Returns one gang. Raises `Malformed`, and `FactsUnavailable` if it is not known yet whether the gang
-        exists.
-        """
+        """Returns one gang. Raises `Malformed`, and `FactsUnavailable` while its existence is not known."""
         if key.kind in self._settings.kinds.gang_workloads:
             return self.opted_in.gang(key)
         return self.podgangs.gang(key)
@@ -224,22 +203,18 @@ class ClusterView:
                 podgang = self.gang(key)
                 roster = None if podgang is None else self._watched_roster(podgang)
                 if podgang is not None and roster is not None:
-                    own = self.stores.owned_by(podgang.owners, objects_of(podgang))
-                    search.add(self._sought(podgang, roster), own)
+                    gang_objects = self.stores.owned_by(podgang.owners, objects_of(podgang))
+                    search.add(self._sought(podgang, roster), gang_objects)
             await turn.pause()
         return search
 
     def living_pods(self, namespace: str) -> AsyncGenerator[Page, None]:
-        """Yields the pods of a namespace that have not ended, page by page, in the order of names. Raises
-        `RequestFailed`.
-        """
+        """Yields the pods of a namespace that have not ended, in pages and by name. Raises `RequestFailed`."""
         selector = {"fieldSelector": LIVING}
         return self.client.pages(PODS, namespace=namespace, selector=selector, again=_goes_on)
 
     def put_strangers(self, key: GangKey, strangers: Strangers) -> bool:
-        """Keeps the strangers of a gang that a search has found. Report the gang, and return True, if they have
-        changed.
-        """
+        """Keeps the strangers that a search has found. Reports the gang and returns True if they have changed."""
         if self._strangers.get(key, NO_STRANGERS) == strangers:
             return False
         if strangers == NO_STRANGERS:
@@ -264,13 +239,11 @@ class ClusterView:
 
     def pods_of(self, podgang: PodGang) -> Sequence[GangPod] | None:
         """Returns the members of a gang; None if they are not read yet."""
-        found = self.roster_of(podgang)
-        return None if found is None else found.members
+        roster = self.roster_of(podgang)
+        return None if roster is None else roster.members
 
     def controllers(self, podgang: PodGang) -> Controllers:
-        """Returns the controllers between the pods of a gang and its workload. Raises `FactsUnavailable` if they are
-        not read yet.
-        """
+        """Returns the controllers above the pods of a gang. Raises `FactsUnavailable` before they are read."""
         pods = self._pods_for(podgang)
         if not pods.filled:
             raise FactsUnavailable("the objects between pods and their workloads are not read yet")
@@ -295,16 +268,18 @@ class ClusterView:
         return self.gangs_of(*workload)
 
     def _gangs_of_pod(self, pod: ObjectKey) -> list[GangKey]:
-        if (named := self._pods.gang_of(pod)) is not None:
-            return [named]
-        if (named := self.opted_in.pods.gang_of(pod)) is None:
+        if (gang_key := self._pods.gang_of(pod)) is not None:
+            return [gang_key]
+        if (gang_key := self.opted_in.pods.gang_of(pod)) is None:
             return []
         # The labels of a pod that was not prepared do not name its gang.
-        gangs = self.opted_in.named(named.kind, named.namespace, named.workload)
-        return [key for key in gangs if (gang := self.opted_in.gang(key)) is not None and self._has_pod(gang, pod)]
-
-    def _has_pod(self, gang: OptedInGang, pod: ObjectKey) -> bool:
-        return any(found.key == pod for found in self.opted_in.pods_of(gang))
+        gangs = self.opted_in.named(gang_key.kind, gang_key.namespace, gang_key.workload)
+        return [
+            key
+            for key in gangs
+            if (gang := self.opted_in.gang(key)) is not None
+            and any(gang_pod.key == pod for gang_pod in self.opted_in.pods_of(gang))
+        ]
 
     def on_nodes(self, names: Collection[str]) -> set[str]:
         """Reports the gangs with pods on nodes of these names, and returns the names of nodes that have such pods."""
@@ -327,9 +302,9 @@ class ClusterView:
         if podgang is None or is_elsewhere(podgang, self.live.facts, self._settings):
             self._queued.judged(key, None)
             return None
-        found = judge(self._observed(key, podgang, anchors))
-        self._queued.judged(key, found.kueue_workload)
-        return found
+        gang_health = judge(self._observed(key, podgang, anchors))
+        self._queued.judged(key, gang_health.kueue_workload)
+        return gang_health
 
     def observed(self, key: GangKey) -> Observed | None:
         """Returns what is known of a gang, no matter who makes it; None if it does not exist. Raises `Malformed`."""
@@ -340,12 +315,12 @@ class ClusterView:
         # Other workloads may have this label of Grove's, which Kubernetes recommends to all.
         name = "" if isinstance(podgang, OptedInGang) else str(podgang.labels.get(grove.LABEL_PART_OF) or "")
         judged = self._workloads.latest((key.namespace, name), _JudgedSet)
-        own = self.stores.owned_by(podgang.owners, objects_of(podgang))
+        gang_objects = self.stores.owned_by(podgang.owners, objects_of(podgang))
         return Observed(
             podgang,
             self.roster_of(podgang) or Roster(),
             self._object,
-            own,
+            gang_objects,
             None if judged is None else judged.workload,
             self.live.facts,
             self._settings,
@@ -407,7 +382,7 @@ class ClusterView:
             yield from (trees.resource.api for trees in profile.backend.trees)
         if self.opted_in.wanted:
             kinds = self._settings.kinds
-            yield from dict.fromkeys(one.api for one in (*kinds.gang_workloads.values(), *kinds.pod_controllers))
+            yield from dict.fromkeys(kind.api for kind in (*kinds.gang_workloads.values(), *kinds.pod_controllers))
 
     def watches(self) -> Iterator[Watch]:
         """Yields all watches."""
@@ -420,14 +395,14 @@ class ClusterView:
         yield from (watch for _, watch in self.opted_in.watches())
 
     async def run(self) -> None:
-        """Follows, until cancelled."""
+        """Follows the cluster until cancelled."""
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self.live.run())
                 group.create_task(self._pods.run())
                 group.create_task(self.node_pods.run())
                 group.create_task(self.opted_in.run())
-                group.create_task(self._look_when_asked())
+                group.create_task(self._look_on_request())
                 group.create_task(self._tell_of_many())
                 if self.opted_in.wanted:
                     group.create_task(self.removed_records.run())
@@ -444,8 +419,6 @@ class ClusterView:
     def _object(self, manifest: Manifest) -> Manifest | None:
         metadata = manifest["metadata"]
         return self.stores.of(manifest).objects.get((metadata["namespace"], metadata["name"]))
-
-    # Changes, and the gangs they affect.
 
     def _store_read(self) -> None:
         self.podgangs.put_in_facts()
@@ -495,11 +468,11 @@ class ClusterView:
         for owner in self._queued.owners(key, workload):
             self._owners.put(owner, None if workload is None else workload.component_index)
 
-    def _above(self, kind: str, *key: str) -> WorkloadKey:
+    def _gang_owner(self, kind: str, *key: str) -> WorkloadKey:
         """Returns the object whose gangs an owner has: of a pod, its PodGang or its opted-in workload."""
         pod = key[0], key[1]
-        named = None if kind != PODS.api.kind else self._pods.gang_of(pod) or self.opted_in.pods.gang_of(pod)
-        return (kind, *pod) if named is None else (named.kind, pod[0], named.workload or named.name)
+        gang_key = None if kind != PODS.api.kind else self._pods.gang_of(pod) or self.opted_in.pods.gang_of(pod)
+        return (kind, *pod) if gang_key is None else (gang_key.kind, pod[0], gang_key.workload or gang_key.name)
 
     def _stored(self, api: Api, key: ObjectKey, concerned: set[GangKey]) -> None:
         if api == POD_GANGS.resource.api:
@@ -510,8 +483,8 @@ class ClusterView:
             return
         self._object_changed(api, key)
         for gang in concerned:
-            for one in (gang,) if gang.kind else self.opted_in.labelled(gang.namespace, gang.name):
-                self._gang_changed(one)
+            for gang_key in (gang,) if gang.kind else self.opted_in.labelled(gang.namespace, gang.name):
+                self._gang_changed(gang_key)
 
     def _pods_noticed(self, gang: GangKey) -> None:
         if self.podgangs.forget(gang):
@@ -540,18 +513,14 @@ class ClusterView:
             self.removed_records.note(key)
 
     def _owners_of(self, key: GangKey) -> set[str]:
-        """Returns the uids of what the prepared pods and the objects of a gang of an opted-in workload name as
-        theirs.
-        """
+        """Returns the uids that the prepared pods and the objects of an opted-in workload's gang name as theirs."""
         pods = self.opted_in.pods
         prepared = (pod for pod in pods.of(key) if pod.counts and prepared_for(pod, self._settings) is not None)
         above = (pods.controllers.above(pod.namespace, pod.controller) for pod in prepared)
         return self.stores.owners(key) | {owner.uid for chain in above for owner in chain if owner.uid}
 
     def _gangs_changed(self, keys: Collection[GangKey]) -> None:
-        """Queues gangs. A workload of a tenant may have ten thousand, and change all the time: these are queued in
-        slices, once for all changes meanwhile.
-        """
+        """Queues gangs. Those of a workload that has thousands are queued in slices, once for all changes."""
         if len(keys) > GANGS_A_TURN:
             self._many.update(dict.fromkeys(keys))
             self._has_many.set()
@@ -571,12 +540,12 @@ class ClusterView:
 
     def look_at_all(self) -> None:
         """Queues every gang soon, and the gangs that no longer exist but still have objects."""
-        self._asked.set()
+        self._requested.set()
 
     @property
     def looks_at_all(self) -> bool:
         """Whether gangs are still to be queued because all must be checked, or very many."""
-        return self._asked.is_set() or self._looking or bool(self._many)
+        return self._requested.is_set() or self._looking or bool(self._many)
 
     async def look_slowly(self, seconds: float) -> None:
         """Queues every gang as `look_at_all` does, spread over so many seconds."""
@@ -590,20 +559,18 @@ class ClusterView:
         if self._all_changed is not None:
             await self._all_changed()
 
-    async def _look_when_asked(self) -> None:
+    async def _look_on_request(self) -> None:
         """Looks at all gangs once for all that was asked meanwhile, as when hundreds of nodes come at once."""
         while True:
-            await self._asked.wait()
-            self._asked.clear()
+            await self._requested.wait()
+            self._requested.clear()
             self._looking = True
             await self.look_slowly(0)
             self._looking = False
             await asyncio.sleep(PAUSE_SECONDS)
 
     async def _every_gang(self) -> list[GangKey]:
-        """Returns all gangs, and those that only have objects left. Each group of them is copied at once, which is
-        quick.
-        """
+        """Returns all gangs, and those that only have objects left. Each store is copied at once, which is quick."""
         gangs: dict[GangKey, None] = {}
         turn = LoopTurn(self._clock)
         for keys in (lambda: self.gangs, *(store.concerned for store in self.stores.by_kind.values())):
@@ -630,16 +597,12 @@ class _JudgedSet:
 
 
 async def _goes_on(error: RequestFailed) -> bool:
-    """Returns whether a list goes on with the pods as they are now: it took longer than the API server keeps its
-    version.
-    """
+    """Returns whether a list goes on with today's pods: it took longer than the API server keeps its version."""
     return isinstance(error, Gone) and error.token is not None
 
 
 def _namespace_of(projection: Projection, key: Any) -> str | None:
-    """Returns the only namespace whose gangs depend on an entry of the facts; None if others may depend on it as
-    well.
-    """
+    """Returns the only namespace whose gangs depend on an entry of the facts; None if there may be several."""
     if projection.part == NAMESPACES.part:
         return str(key)
     return str(key[0]) if projection.part in NAMESPACE_FACT_PARTS else None

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from webhook.backends.base import GangMember
 from webhook.config.settings import Profile
@@ -89,7 +89,7 @@ class Escapes:
 
     def among(self, pods: Iterable[GangPod]) -> tuple[Escaped, ...]:
         """Returns the escaped ones of these pods."""
-        escaped = tuple(one for pod in pods if (one := self.of(pod)) is not None)
+        escaped = tuple(escaped_pod for pod in pods if (escaped_pod := self.of(pod)) is not None)
         self._before = None
         return escaped
 
@@ -125,11 +125,11 @@ class Escapes:
 
     def _member(self, pod: GangPod) -> GangMember:
         """Returns the member that a pod is of. Raises `FactsUnavailable`."""
-        found = self._members.get(pod.podclique)
-        if found is None:
+        member = self._members.get(pod.podclique)
+        if member is None:
             podgang = self._podgang
             gang, clique = _names(pod, podgang)
-            found = self._members[pod.podclique] = self._profile.member(
+            member = self._members[pod.podclique] = self._profile.member(
                 pod.namespace,
                 gang,
                 clique,
@@ -138,15 +138,13 @@ class Escapes:
                 grouped_as=podgang.grouped_as if isinstance(podgang, OptedInGang) else None,
                 divided=clique in podgang.divided,
             )
-            if self._before is not None and self._before._members.get(pod.podclique) == found:
+            if self._before is not None and self._before._members.get(pod.podclique) == member:
                 self._same.add(pod.podclique)
-        return found
+        return member
 
 
 def _may_be_there(path: str, pod: GangPod) -> bool:
-    """Returns whether a field that preparation would write may be among the fields that were left out of the stored
-    pod.
-    """
+    """Returns whether a field that preparation would write may be among those cut from the stored pod."""
     *_, part, key = path.split("/")
     key = key.replace("~1", "/").replace("~0", "~")
     return any(part == cut and key not in READ[cut] and key not in getattr(pod, cut) for cut in pod.cut)
@@ -208,10 +206,13 @@ class StrangerSearch:
         self._pods: dict[GangKey, list[GangPod]] = {}
         self._further: dict[GangKey, int] = {}
 
-    def add(self, gang: SoughtGang, own: Iterable[Manifest]) -> None:
+    def add(self, gang: SoughtGang, gang_objects: Iterable[Manifest]) -> None:
         """Searches for the strangers of a gang, too, which has these gang objects of Rollcall's."""
         self._gangs[gang.key] = gang
-        self._of.update((_object_key(live), gang.key) for live in own)
+        for live in gang_objects:
+            group, _, version = str(live["apiVersion"]).rpartition("/")
+            metadata, api = live["metadata"], Api(group, version, str(live["kind"]))
+            self._of[api, metadata.get("namespace") or "default", metadata["name"]] = gang.key
 
     @property
     def is_needed(self) -> bool:
@@ -233,7 +234,7 @@ class StrangerSearch:
 
     def _see(self, raw: Manifest) -> None:
         pod = StoredObject(raw, JUDGED_PODS.kind, "v1")
-        for key in self._named(pod):
+        for key in self._claimed_gangs(pod):
             metadata = mapping(raw.get("metadata"))
             ended = mapping(raw.get("status")).get("phase") in _ENDED
             if ended or metadata.get("deletionTimestamp") is not None:
@@ -246,25 +247,17 @@ class StrangerSearch:
             else:
                 self._further[key] = self._further.get(key, 0) + 1
 
-    def _named(self, pod: StoredObject) -> Iterable[GangKey]:
+    def _claimed_gangs(self, pod: StoredObject) -> Iterable[GangKey]:
         """Returns the gangs of which a pod names a group, each once."""
-        named = (backend.named_group(pod, NOTHING_KNOWN) for backend in self._backends)
-        every = (self._of.get(key) for group in named if group is not None for key in group.objects)
+        groups = (backend.named_group(pod, NOTHING_KNOWN) for backend in self._backends)
+        every = (self._of.get(key) for group in groups if group is not None for key in group.objects)
         return dict.fromkeys(gang for gang in every if gang is not None)
 
 
 def still_strangers(gang: SoughtGang, before: Strangers) -> Strangers:
-    """Returns the strangers without those that have turned out to name the gang by its labels, or to belong to it: a
-    list may be ahead of the watches.
-    """
+    """Returns the strangers that do not name the gang by labels or belong to it now: a list may be ahead of watches."""
     left = tuple(pod for pod in before.pods if not gang.has(pod.name, pod.controller))
     return before if len(left) == len(before.pods) else Strangers(left, before.further)
-
-
-def _object_key(live: Manifest) -> GangObjectKey:
-    group, _, version = str(live["apiVersion"]).rpartition("/")
-    metadata: Mapping[str, Any] = live["metadata"]
-    return Api(group, version, str(live["kind"])), metadata.get("namespace") or "default", metadata["name"]
 
 
 def _outline(raw: Manifest, gang: GangKey) -> GangPod:

@@ -53,13 +53,13 @@ def node_exists(live: LiveFacts, name: str) -> bool:
 
 async def stored_shards(client: Client, namespace: str) -> dict[str, Manifest]:
     """Returns the ConfigMaps that exist, by name. Raises `RequestFailed`."""
-    found: dict[str, Manifest] = {}
+    shards: dict[str, Manifest] = {}
     for name in LOSS_RECORDS:
         try:
-            found[name] = (await client.get(requests.read(CONFIG_MAPS, name, namespace))).content
+            shards[name] = (await client.get(requests.read(CONFIG_MAPS, name, namespace))).content
         except NotFound:
             continue
-    return found
+    return shards
 
 
 async def stored_losses(client: Client, namespace: str) -> dict[GangKey, Loss]:
@@ -123,7 +123,7 @@ class GangView:
             transport=transport,
             clock=clock,
         )
-        self._judging = AnchoredHealth(self._with_loss)
+        self._judging = AnchoredHealth(self._health_with_loss)
         # The stored records of gangs that lost pods; `losses_unknown` says why they could not be read.
         self._losses: dict[GangKey, Loss] = {}
         self._losses_read = 0.0
@@ -149,10 +149,10 @@ class GangView:
         self._judging.forget()
         self.following.fits.look(LOOKS_OF_A_COMMAND)
         keys = sorted(key for key in self.following.gangs if namespace is None or key[0] == namespace)
-        return [found for key in keys if (found := self._health(key)) is not None]
+        return [health for key in keys if (health := self._health(key)) is not None]
 
     async def read_room(self) -> bool:
-        """Reads the pods on nodes if a gang that was judged has no room. Return whether gangs must be judged again."""
+        """Reads the pods on nodes if a gang that was judged has no room. Returns whether gangs must be judged again."""
         if not (node_pods := self.following.node_pods).is_awaited:
             return False
         with suppress(TimeoutError):
@@ -162,14 +162,14 @@ class GangView:
         return node_pods.pods is not None
 
     async def read_strangers(self, gangs: Iterable[GangKey] | None = None) -> bool:
-        """Reads the pods of the namespaces of these gangs, to find those that name a group of a gang and do not belong
-        to it. By default, of the judged gangs that wait. Return whether gangs must be judged again.
+        """Reads the pods of the namespaces of these gangs (by default of the judged gangs that wait), to find those
+        that name a group of a gang and do not belong to it. Returns whether gangs must be judged again.
         """
         self._strangers_read, self.strangers_unknown = self._clock.monotonic(), ""
-        wanted: dict[str, list[GangKey]] = {}
+        keys_by_namespace: dict[str, list[GangKey]] = {}
         for key in self._waiting if gangs is None else gangs:
-            wanted.setdefault(key.namespace, []).append(key)
-        searches = {name: await self.following.stranger_search(keys) for name, keys in wanted.items()}
+            keys_by_namespace.setdefault(key.namespace, []).append(key)
+        searches = {name: await self.following.stranger_search(keys) for name, keys in keys_by_namespace.items()}
         ended: list[StrangerSearch] = []
         try:
             async with asyncio.timeout(STRANGERS_SECONDS):
@@ -198,14 +198,14 @@ class GangView:
 
     def named(self, kind: str, namespace: str, name: str) -> Iterator[tuple[GangHealth, Sequence[GangPod]]]:
         """Yields the health of the gangs of an object, each with the pods that name it. Raises `Malformed`."""
-        known = self.following
-        keys = known.gangs_of(kind, namespace, name)
+        view = self.following
+        keys = view.gangs_of(kind, namespace, name)
         self._judging.forget()
-        known.fits.look(LOOKS_OF_A_COMMAND)
+        view.fits.look(LOOKS_OF_A_COMMAND)
         for key in keys:
-            podgang, health = known.gang(key), self._judging.health(key)
+            podgang, health = view.gang(key), self._judging.health(key)
             if podgang is not None and health is not None:
-                yield health, (known.roster_of(podgang) or Roster()).pods
+                yield health, (view.roster_of(podgang) or Roster()).pods
 
     async def changes(self, namespace: str | None = None) -> AsyncIterator[GangHealth]:
         """Yields each gang that changes, without end."""
@@ -223,41 +223,38 @@ class GangView:
             for key in changed:
                 if namespace is not None and key[0] != namespace:
                     continue
-                if (found := self._health(key)) is not None:
-                    yield found
+                if (health := self._health(key)) is not None:
+                    yield health
                 self._changed.update(self._judging.affected(key))
 
-    def _with_loss(self, key: GangKey, anchors: Anchors | None) -> GangHealth | None:
+    def _health_with_loss(self, key: GangKey, anchors: Anchors | None) -> GangHealth | None:
         """Returns the health of a gang with what is stored of it. Raises as `ClusterView.health` does."""
-        found = self.following.health(key, anchors)
-        loss = None if found is None else self._losses.get(key)
+        health = self.following.health(key, anchors)
+        loss = None if health is None else self._losses.get(key)
         podgang = None if loss is None else self.following.gang(key)
-        if found is None or loss is None or podgang is None or loss.uid != (podgang.uid or ""):
-            return found
+        if health is None or loss is None or podgang is None or loss.uid != (podgang.uid or ""):
+            return health
         left = members_left(self.following, podgang)
-        # A record outlives its gang's recovery by some seconds.
-        return (
-            found if left is None or left.is_whole else found.with_loss(LostMembers.of(loss, left, self._clock.now()))
-        )
+        if left is None or left.is_whole:
+            # A record outlives its gang's recovery by some seconds.
+            return health
+        return health.with_loss(LostMembers.of(loss, left, self._clock.now()))
 
     def _health(self, key: GangKey) -> GangHealth | None:
         self._held.discard(key)
         try:
-            found = self._judging.health(key)
+            health = self._judging.health(key)
         except (Malformed, FactsUnavailable):
             # A kind that was installed a moment ago is not read yet.
             return None
-        if found is not None and found.obstacles:
+        if health is not None and health.obstacles:
             self._held.add(key)
-        self._note_waiting(key, waits=found is not None and found.may_have_strangers)
-        return found
-
-    def _note_waiting(self, key: GangKey, *, waits: bool) -> None:
-        if waits:
+        if health is not None and health.may_have_strangers:
             self._waiting.add(key)
         elif key in self._waiting:
             self._waiting.remove(key)
             self.following.put_strangers(key, NO_STRANGERS)
+        return health
 
 
 @asynccontextmanager

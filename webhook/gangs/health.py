@@ -63,6 +63,7 @@ from webhook.gangs.pod_reasons import (
 from webhook.gangs.waiting_gang import (
     NOTHING_ABOUT_ROOM,
     RoomJudge,
+    RoomReasons,
     WaitingGang,
     has_room_for_rest,
     room_reasons,
@@ -122,7 +123,7 @@ class Observed(NamedTuple):
         if isinstance(planned, SkipReason):
             return planned
         try:
-            live = [found for desired in planned.objects if (found := self.live(desired)) is not None]
+            live = [live_object for desired in planned.objects if (live_object := self.live(desired)) is not None]
             return replace(planned, objects=planned.profile.backend.settle(planned.objects, live))
         except (FactsUnavailable, Malformed):
             return planned
@@ -144,24 +145,23 @@ def object_reasons(seen: Observed) -> Iterator[HoldReason]:
         yield removed
         return
     if isinstance(planned, SkipReason):
-        if (told := _ASIDES.get(planned)) is not None:
+        if (aside := _ASIDES.get(planned)) is not None:
             kind = seen.podgang.workload_kind
-            yield HoldReason(told.reason, told.why.format(kind=kind), told.remedy.format(kind=kind))
+            yield HoldReason(aside.reason, aside.why.format(kind=kind), aside.remedy.format(kind=kind))
         return
-    found = [one for desired in planned.objects if (one := _of_object(seen, planned, desired)) is not None]
-    if not any(one.reason is GangReason.CONFLICT for one in found) and (frozen := _frozen(seen, planned)) is not None:
+    faults = [fault for desired in planned.objects if (fault := _object_fault(seen, planned, desired)) is not None]
+    owned = any(fault.reason is GangReason.CONFLICT for fault in faults)
+    if not owned and (frozen := _frozen(seen, planned)) is not None:
         yield frozen
-    yield from found
+    yield from faults
 
 
 def removed_record(seen: Observed) -> HoldReason | None:
-    """That the record of a gang without one was removed while Rollcall did not answer: it would have kept it. None if
-    neither its pods nor its objects say that it had one.
-    """
+    """Returns that a record was removed while Rollcall did not answer; None if pods and objects show none."""
     kind, pods = seen.podgang.workload_kind, (prepared_for(pod, seen.settings) for pod in seen.roster.members)
     if (scheduler := next(filter(None, pods), None)) is not None:
         sign = f"its pods are prepared for {scheduler}"
-    elif (scheduler := _written_for(seen.own, seen.settings)) is not None:
+    elif (scheduler := _writing_scheduler(seen.own, seen.settings)) is not None:
         sign = f"it has gang objects of {scheduler}"
     else:
         return None
@@ -189,18 +189,20 @@ def prepared_for(pod: GangPod, settings: Settings) -> str | None:
     return scheduler if scheduler in settings.profiles else None
 
 
-def _written_for(own: Sequence[Manifest], settings: Settings) -> str | None:
+def _writing_scheduler(gang_objects: Sequence[Manifest], settings: Settings) -> str | None:
     """Returns the scheduler that Rollcall wrote gang objects for, by their kinds; None without objects."""
-    kinds = {(str(live["apiVersion"]).partition("/")[0], live["kind"]) for live in own}
+    kinds = {(str(live["apiVersion"]).partition("/")[0], live["kind"]) for live in gang_objects}
     writers = (
-        one.name for one in settings.profiles.values() if kinds & {api.group_kind for api in one.backend.writable_kinds}
+        profile.name
+        for profile in settings.profiles.values()
+        if kinds & {api.group_kind for api in profile.backend.writable_kinds}
     )
     return next(writers, None)
 
 
 def _untranslated(seen: Observed, refusal: Inexpressible) -> HoldReason:
     """Returns why no objects can be made: what its scheduler cannot express, or that its API is unknown."""
-    missing = next((one for one in refusal.unjudged if one.part == "apis" and one.remedy), None)
+    missing = next((unjudged for unjudged in refusal.unjudged if unjudged.part == "apis" and unjudged.remedy), None)
     if missing is not None:
         return HoldReason(GangReason.API_MISSING, f"{missing.needs} are unknown", missing.remedy)
     remedy = f"change the {seen.podgang.workload_kind}, or choose another scheduler"
@@ -208,9 +210,7 @@ def _untranslated(seen: Observed, refusal: Inexpressible) -> HoldReason:
 
 
 def _frozen(seen: Observed, planned: GangPlan) -> HoldReason | None:
-    """Returns why the scheduler would not follow a change of the PodGang at the gang's present stage; None if it
-    would.
-    """
+    """Returns why the scheduler would not follow a change of the PodGang at its present stage; None if it would."""
     backend = planned.profile.backend
     try:
         replaced = [seen.live(desired) for desired in planned.objects]
@@ -252,8 +252,7 @@ _ASIDES = {
 }
 
 
-def _of_object(seen: Observed, planned: GangPlan, desired: Manifest) -> HoldReason | None:
-    """Returns what is wrong with one object of the gang; None if nothing is."""
+def _object_fault(seen: Observed, planned: GangPlan, desired: Manifest) -> HoldReason | None:
     name = f"{desired['kind']} {desired['metadata']['name']}"
     try:
         live = seen.live(desired)
@@ -277,12 +276,12 @@ def _of_object(seen: Observed, planned: GangPlan, desired: Manifest) -> HoldReas
     if (owner := other_owner(live, seen.podgang)) is not None:
         return HoldReason(GangReason.CONFLICT, f"{name} belongs to {owner}", "delete or rename it")
     try:
-        wanted = to_apply(planned.profile.backend.adopt(desired, live))
+        adopted = to_apply(planned.profile.backend.adopt(desired, live))
     except Malformed as error:
         return HoldReason(GangReason.OBJECT_DIFFERS, f"{name} cannot be read: {error}", "delete it")
-    if in_step(wanted, live):
+    if in_step(adopted, live):
         return None
-    why = f"{name} differs from the desired object: {first_difference(wanted, live)}"
+    why = f"{name} differs from the desired object: {first_difference(adopted, live)}"
     return HoldReason(GangReason.OBJECT_DIFFERS, why, "check that rollcall reconcile is running, and read its log")
 
 
@@ -311,9 +310,7 @@ class GangState(StrEnum):
 
 
 class MemberHealth(NamedTuple):
-    """One member of a gang: how many pods exist (`present`), are on nodes (`bound`) and are needed to start
-    (`minimum`).
-    """
+    """A member of a gang: how many pods it has (`present`), has on nodes (`bound`) and needs to start (`minimum`)."""
 
     name: str
     minimum: int
@@ -382,8 +379,8 @@ class GangHealth:
     @property
     def why(self) -> str:
         """The first reason in words, with the time that Kueue leaves; empty if there is none."""
-        found = self.obstacles[0].why if self.obstacles else ""
-        return f"{found}; {self.deadline}" if found and self.deadline else found
+        first_why = self.obstacles[0].why if self.obstacles else ""
+        return f"{first_why}; {self.deadline}" if first_why and self.deadline else first_why
 
     @property
     def in_trouble(self) -> bool:
@@ -391,7 +388,7 @@ class GangHealth:
         if self.state is GangState.EMPTY:
             return False
         if self.state is GangState.QUEUED:
-            return any(one.reason not in ITS_TURN for one in self.obstacles)
+            return any(obstacle.reason not in ITS_TURN for obstacle in self.obstacles)
         return bool(self.obstacles)
 
     @property
@@ -431,88 +428,116 @@ class GangHealth:
             **({"deadline": self.deadline} if self.deadline else {}),
             **({} if self.never is None else {"neverFits": _proof(self.never)}),
             **({} if self.lost is None else {"lost": self.lost.as_json()}),
-            "reasons": [{"reason": one.reason.value, "why": one.why, "remedy": one.remedy} for one in self.obstacles],
+            "reasons": [
+                {"reason": obstacle.reason.value, "why": obstacle.why, "remedy": obstacle.remedy}
+                for obstacle in self.obstacles
+            ],
             "escaped": [
-                {"pod": one.pod.name, "escape": one.escape.value, "fields": list(one.fields)} for one in self.escaped
+                {"pod": escaped.pod.name, "escape": escaped.escape.value, "fields": list(escaped.fields)}
+                for escaped in self.escaped
             ],
             **({"furtherUnowned": self.further} if self.further else {}),
         }
 
 
+class _CountedGang(NamedTuple):
+    """A gang with its pods counted by member, and what makes its objects."""
+
+    seen: Observed
+    tallies: Sequence[MemberTally]
+    profile: Profile | None
+    record: Record | None
+
+
+class _Judgement(NamedTuple):
+    """What keeps a gang from its nodes."""
+
+    state: GangState
+    obstacles: list[HoldReason]
+    wait: Wait | None = None
+    room: RoomReasons = NOTHING_ABOUT_ROOM
+
+
 def judge(seen: Observed) -> GangHealth:
     """Returns the health of a gang. Raises `Malformed` for a PodGang that cannot be read."""
-    podgang = seen.podgang
+    podgang, members = seen.podgang, seen.roster.members
     record = recorded(podgang, seen.facts)
     profile = None if record is None else seen.settings.profiles.get(record.scheduler or "")
-    counted = tallies(podgang, seen.roster.members)
+    gang = _CountedGang(seen, tallies(podgang, members), profile, record)
     strays = _strays(seen, profile, record)
-    state = _state(seen, counted)
-    obstacles = list(_though_it_waits_for_nothing(seen, state, record))
-    wait: Wait | None = None
-    kueue, room = KueueHold(), NOTHING_ABOUT_ROOM
+    state = _state(seen, gang.tallies)
+    judgement = _Judgement(state, list(_settled_faults(seen, state, record)))
+    kueue = KueueHold()
     if state in {GangState.HELD, GangState.IN_PART, GangState.SUSPENDED}:
         sight = KueueSight(seen.facts, seen.settings.kueue, seen.places, seen.now)
-        kueue = kueue_hold(podgang, seen.roster.members, _scheduler_of(seen.roster.members, profile), sight)
-    if state is GangState.SUSPENDED and kueue.why is not None:
-        state, obstacles = GangState.QUEUED, kueue.reasons
+        kueue = kueue_hold(podgang, members, _scheduler_of(members, profile), sight)
     if state in {GangState.HELD, GangState.IN_PART}:
-        wait = _wait(seen, counted)
-        found = list(_before_its_scheduler(seen, counted, profile))
-        obstacles += [one for one in found if one.reason is not GangReason.TOPOLOGY_LEFT_OUT]
-        obstacles += gated(counted, None if wait is None else wait.reason, kueue.why)
-        obstacles += astray(strays, podgang)
-        waiting = (
-            _waiting(seen, counted, profile, record) if state is GangState.HELD and _only_room(obstacles) else None
-        )
-        if not obstacles:
-            scheduler = _scheduler_of(seen.roster.members, profile)
-            obstacles += unscheduled(
-                counted,
-                scheduler,
-                "" if profile is None else profile.backend.when_held,
-                list(group_conditions(seen.own)),
-            )
-        if waiting is not None and seen.fits is not None:
-            room = room_reasons(waiting, seen.fits, has_no_room=obstacles[0].reason is GangReason.NO_ROOM)
-            obstacles = [*room.reasons, *obstacles]
-        elif state is GangState.IN_PART and obstacles[0].reason is GangReason.NO_ROOM:
-            room = room._replace(has_room=_has_room_for_rest(seen, counted, profile, record))
-        if state is GangState.HELD and _is_queued(obstacles, counted):
-            state = GangState.QUEUED
-        else:
-            # The gang starts without it, so it must not hide another reason.
-            obstacles += [one for one in found if one.reason is GangReason.TOPOLOGY_LEFT_OUT]
-        obstacles += [] if kueue.loop is None else [kueue.loop]
-        if state is GangState.IN_PART:
-            obstacles.append(_in_part(counted))
-        if seen.workload is not None:
-            obstacles += migration(seen.workload)
-        # Last: any user who may create pods can cause this reason, so it must not hide another one.
-        obstacles += unowned(seen.roster, podgang)
+        judgement = _judge_waiting(gang, state, strays, kueue)
+    elif state is GangState.SUSPENDED and kueue.why is not None:
+        judgement = _Judgement(GangState.QUEUED, kueue.reasons)
     return GangHealth(
         podgang.namespace,
         podgang.name,
         None if record is None else record.scheduler,
-        state,
+        judgement.state,
         str(mapping(podgang.raw.get("metadata")).get("creationTimestamp") or ""),
-        tuple(MemberHealth(one.member.name, one.member.min_replicas, len(one.pods), one.bound) for one in counted),
-        ordered(obstacles),
+        tuple(
+            MemberHealth(tally.member.name, tally.member.min_replicas, len(tally.pods), tally.bound)
+            for tally in gang.tallies
+        ),
+        ordered(judgement.obstacles),
         (*strays, *not_its_own((*seen.roster.unowned, *seen.roster.strangers))),
         *((podgang.owner.kind, podgang.owner.name) if isinstance(podgang, OptedInGang) else ("PodGang", "")),
         _disruption_mode(seen, profile),
         writer_of(podgang, seen.facts, seen.settings),
-        None if wait is None else wait.anchor,
+        None if judgement.wait is None else judgement.wait.anchor,
         None if kueue.gang is None else kueue.gang.key,
         kueue.queued,
         kueue.deadline,
-        room.never,
-        has_room=room.has_room,
+        judgement.room.never,
+        has_room=judgement.room.has_room,
         further=seen.roster.further,
         unnamed=len(seen.roster.unnamed_with_gate),
     )
 
 
-def _though_it_waits_for_nothing(seen: Observed, state: GangState, record: Record | None) -> Iterator[HoldReason]:
+def _judge_waiting(gang: _CountedGang, state: GangState, strays: Sequence[Escaped], kueue: KueueHold) -> _Judgement:
+    """Returns what a gang waits for whose pods are not all on nodes."""
+    seen, counted, profile = gang.seen, gang.tallies, gang.profile
+    podgang, room = seen.podgang, NOTHING_ABOUT_ROOM
+    wait = _wait(seen, counted)
+    lacks = list(_missing_for_scheduler(gang))
+    obstacles = [lack for lack in lacks if lack.reason is not GangReason.TOPOLOGY_LEFT_OUT]
+    obstacles += gated(counted, None if wait is None else wait.reason, kueue.why)
+    obstacles += astray(strays, podgang)
+    # A quota may also be why pods are missing.
+    only_room = all(obstacle.reason is GangReason.TOO_FEW_PODS for obstacle in obstacles)
+    waiting = _waiting(gang) if state is GangState.HELD and only_room else None
+    if not obstacles:
+        scheduler = _scheduler_of(seen.roster.members, profile)
+        advice = "" if profile is None else profile.backend.when_held
+        obstacles += unscheduled(counted, scheduler, advice, list(group_conditions(seen.own)))
+    if waiting is not None and seen.fits is not None:
+        room = room_reasons(waiting, seen.fits, has_no_room=obstacles[0].reason is GangReason.NO_ROOM)
+        obstacles = [*room.reasons, *obstacles]
+    elif state is GangState.IN_PART and obstacles[0].reason is GangReason.NO_ROOM:
+        room = room._replace(has_room=_has_room_for_rest(gang))
+    if state is GangState.HELD and _is_queued(obstacles, counted):
+        state = GangState.QUEUED
+    else:
+        # The gang starts without it, so it must not hide another reason.
+        obstacles += [lack for lack in lacks if lack.reason is GangReason.TOPOLOGY_LEFT_OUT]
+    obstacles += [] if kueue.loop is None else [kueue.loop]
+    if state is GangState.IN_PART:
+        obstacles.append(_partial_start(counted))
+    if seen.workload is not None:
+        obstacles += migration(seen.workload)
+    # Last: any user who may create pods can cause this reason, so it must not hide another one.
+    obstacles += unowned(seen.roster, podgang)
+    return _Judgement(state, obstacles, wait, room)
+
+
+def _settled_faults(seen: Observed, state: GangState, record: Record | None) -> Iterator[HoldReason]:
     """Yields what is wrong with a gang that is empty, or has started."""
     if state is GangState.EMPTY:
         yield from object_reasons(seen)
@@ -524,42 +549,34 @@ def _though_it_waits_for_nothing(seen: Observed, state: GangState, record: Recor
         yield from waiting_for_resync(seen.podgang, seen.roster)
 
 
-def _before_its_scheduler(
-    seen: Observed, counted: Sequence[MemberTally], profile: Profile | None
-) -> Iterator[HoldReason]:
+def _missing_for_scheduler(gang: _CountedGang) -> Iterator[HoldReason]:
     """Yields what a gang lacks of what its scheduler needs: objects, what the rules ask for, and pods."""
+    seen = gang.seen
     yield from object_reasons(seen)
     if not _is_hindered(seen.podgang):
         # For a hindered gang the hindrance is the whole reason.
-        if profile is not None:
+        if gang.profile is not None:
             yield from rule_reasons(
-                seen.podgang, seen.workload, profile, seen.facts, seen.settings, seen.now, seen.outcomes
+                seen.podgang, seen.workload, gang.profile, seen.facts, seen.settings, seen.now, seen.outcomes
             )
-        yield from too_few(seen.podgang, counted, seen.roster.unnamed)
+        yield from too_few(seen.podgang, gang.tallies, seen.roster.unnamed)
 
 
-def _only_room(obstacles: Sequence[HoldReason]) -> bool:
-    """Returns whether a gang may wait for room alone. A quota may also be why pods are missing."""
-    return all(one.reason is GangReason.TOO_FEW_PODS for one in obstacles)
-
-
-def _waiting(
-    seen: Observed, counted: Sequence[MemberTally], profile: Profile | None, record: Record | None
-) -> WaitingGang | None:
+def _waiting(gang: _CountedGang) -> WaitingGang | None:
     """Returns the gang as it waits for room; None if that is not judged."""
+    seen, profile, record = gang.seen, gang.profile, gang.record
     if seen.fits is None or profile is None or record is None:
         return None
-    return waiting_gang(seen.podgang, seen.workload, seen.roster, counted, profile, record, seen.own)
+    return waiting_gang(seen.podgang, seen.workload, seen.roster, gang.tallies, profile, record, seen.own)
 
 
-def _has_room_for_rest(
-    seen: Observed, counted: Sequence[MemberTally], profile: Profile | None, record: Record | None
-) -> bool | None:
+def _has_room_for_rest(gang: _CountedGang) -> bool | None:
     """Returns whether a gang in part has room for the rest; None without an estimate."""
+    seen, profile, record = gang.seen, gang.profile, gang.record
     if seen.fits is None or profile is None or record is None:
         return None
     try:
-        return has_room_for_rest(seen.podgang, seen.workload, counted, profile, record, seen.fits)
+        return has_room_for_rest(seen.podgang, seen.workload, gang.tallies, profile, record, seen.fits)
     except Malformed:
         return None
 
@@ -567,7 +584,8 @@ def _has_room_for_rest(
 def _is_queued(obstacles: Sequence[HoldReason], counted: Sequence[MemberTally]) -> bool:
     """Returns whether Kueue alone keeps every pod of a gang from its scheduler."""
     pods = [pod for tally in counted for pod in tally.pods]
-    return all(one.is_kueues for one in obstacles) and all(kueue_module.ADMISSION_GATE in pod.gates for pod in pods)
+    gated_by_kueue = all(kueue_module.ADMISSION_GATE in pod.gates for pod in pods)
+    return gated_by_kueue and all(obstacle.is_kueues for obstacle in obstacles)
 
 
 def _wait(seen: Observed, counted: Sequence[MemberTally]) -> Wait | None:
@@ -584,14 +602,14 @@ def _state(seen: Observed, counted: Sequence[MemberTally]) -> GangState:
         return GangState.EMPTY
     if mapping(podgang.raw.get("metadata")).get("deletionTimestamp") is not None:
         return GangState.LEAVING
-    if isinstance(podgang, OptedInGang) and (other := _of_its_workload(podgang, counted)) is not None:
+    if isinstance(podgang, OptedInGang) and (other := _workload_state(podgang, counted)) is not None:
         return other
     if all(tally.started for tally in counted):
         return GangState.STARTED
     return GangState.IN_PART if any(tally.bound for tally in counted) else GangState.HELD
 
 
-def _of_its_workload(gang: OptedInGang, counted: Sequence[MemberTally]) -> GangState | None:
+def _workload_state(gang: OptedInGang, counted: Sequence[MemberTally]) -> GangState | None:
     """Returns the state that the workload alone determines, regardless of its pods; None if it determines none."""
     workload = gang.workload
     if workload.finished:
@@ -628,7 +646,7 @@ def _scheduler_of(pods: Sequence[GangPod], profile: Profile | None) -> str:
     return next((str(name) for pod in pods if (name := pod.spec.get("schedulerName"))), "its scheduler")
 
 
-def _in_part(counted: Sequence[MemberTally]) -> HoldReason:
+def _partial_start(counted: Sequence[MemberTally]) -> HoldReason:
     short = [tally for tally in counted if not tally.started]
     parts = ", ".join(f"{tally.member.name} has {tally.bound} of {tally.member.min_replicas}" for tally in short)
     why = f"a part of the gang is on nodes and the rest is not: {parts}"
@@ -645,7 +663,7 @@ def _proof(never: Witness) -> dict[str, Any]:
         "why": never.why,
         "remedy": never.remedy,
         "domain": never.domain,
-        "short": [one._asdict() for one in never.shortfalls],
+        "short": [shortfall._asdict() for shortfall in never.shortfalls],
     }
 
 
@@ -678,17 +696,15 @@ class AnchoredHealth:
         `FactsUnavailable` if it is not known yet whether the gang exists.
         """
         self._waiting.move(key, None)
-        found = self._health(key, lambda name: self._anchor(GangKey(key.namespace, name)))
-        if found is None:
+        gang_health = self._health(key, lambda name: self._anchor(GangKey(key.namespace, name)))
+        if gang_health is None:
             self._as_known.pop(key, None)
-        elif found.anchor is not None:
-            self._waiting.move(key, GangKey(key.namespace, found.anchor))
-        return found
+        elif gang_health.anchor is not None:
+            self._waiting.move(key, GangKey(key.namespace, gang_health.anchor))
+        return gang_health
 
     def affected(self, changed: GangKey) -> Collection[GangKey]:
-        """Returns the gangs that wait for a changed gang and must be judged again; none if it still is as they know
-        it.
-        """
+        """Returns the gangs that wait for a changed gang; none if it still is as they know it."""
         waiting = self._waiting.members(changed) if changed.kind == POD_GANG else ()
         if not waiting:
             self._as_known.pop(changed, None)
@@ -714,10 +730,10 @@ class AnchoredHealth:
 
     def _judged(self, key: GangKey) -> Anchor | None:
         try:
-            found = self._health(key, None)
+            health = self._health(key, None)
         except (Malformed, FactsUnavailable):
             return None
-        if found is None:
+        if health is None:
             return None
-        first = found.obstacles[0] if found.obstacles else None
-        return Anchor(key.name, found.state is GangState.STARTED, _STATES.get(found.state, found.state.value), first)
+        first = health.obstacles[0] if health.obstacles else None
+        return Anchor(key.name, health.state is GangState.STARTED, _STATES.get(health.state, health.state.value), first)

@@ -199,9 +199,9 @@ class HoldReason(NamedTuple):
         return self.reason.value.startswith("Kueue")
 
 
-def ordered(found: list[HoldReason]) -> tuple[HoldReason, ...]:
+def ordered(hold_reasons: list[HoldReason]) -> tuple[HoldReason, ...]:
     """Returns the hold reasons without duplicates, the most urgent first."""
-    return tuple(sorted(dict.fromkeys(found), key=lambda one: _ORDER[one.reason]))
+    return tuple(sorted(dict.fromkeys(hold_reasons), key=lambda hold_reason: _ORDER[hold_reason.reason]))
 
 
 _OF_DRIFT = {DriftReason.DRIFT: TopologyReason.DRIFT, DriftReason.NOT_FOUND: TopologyReason.NOT_FOUND}
@@ -247,12 +247,13 @@ def second_binding_problem(
     """Returns the problem of a binding that the configuration does not take the topology from: gangs cannot use its
     levels if they differ. `feeding` is the binding that it names.
     """
-    named = backend.topology_binding
-    said = f"{backend.name} has one topology, and the configuration takes it from ClusterTopologyBinding {named}"
+    binding_name = backend.topology_binding
+    why = f"{backend.name} has one topology, and the configuration takes it from ClusterTopologyBinding {binding_name}"
     if feeding is None:
-        return (TopologyProblem(TopologyReason.UNUSED, f"{said}, which is missing"),)
-    own, other = ([level.key or "" for level in one.levels] for one in (binding, ClusterTopologyBinding(feeding)))
-    if own == other:
+        return (TopologyProblem(TopologyReason.UNUSED, f"{why}, which is missing"),)
+    keys = [level.key or "" for level in binding.levels]
+    other_keys = [level.key or "" for level in ClusterTopologyBinding(feeding).levels]
+    if keys == other_keys:
         return ()
-    levels = f"this one has the levels {', '.join(own)}, and {named} has {', '.join(other)}"
-    return (TopologyProblem(TopologyReason.UNUSED, f"{said}; {levels}"),)
+    levels = f"this one has the levels {', '.join(keys)}, and {binding_name} has {', '.join(other_keys)}"
+    return (TopologyProblem(TopologyReason.UNUSED, f"{why}; {levels}"),)

@@ -76,14 +76,12 @@ def objects_of(podgang: PodGang) -> GangKey:
 
 
 def whose_object(live: Manifest, kinds: WorkloadKinds = PYTHON_KINDS) -> GangKey | None:
-    """Returns the key of the gang's objects that a gang object is one of: `gang_of_object` with the gang's first
-    name.
-    """
-    found = gang_of_object(live, kinds)
-    if found is None or found.kind != POD_GANG:
-        return found
+    """Returns the key of the gang that a gang object is one of, by the gang's first name."""
+    key = gang_of_object(live, kinds)
+    if key is None or key.kind != POD_GANG:
+        return key
     first = (live["metadata"].get("labels") or {}).get(GANG_LABEL)
-    return found._replace(name=first) if isinstance(first, str) else found
+    return key._replace(name=first) if isinstance(first, str) else key
 
 
 K = TypeVar("K", bound=Hashable)
@@ -137,6 +135,6 @@ class Grouping(Generic[K, G]):
         if isinstance(members, set):
             members.discard(key)
         else:
-            members = self._members[group] = tuple(one for one in members if one != key)
+            members = self._members[group] = tuple(member for member in members if member != key)
         if not members:
             del self._members[group]

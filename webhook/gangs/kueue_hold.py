@@ -40,13 +40,13 @@ from webhook.workloads.opted_in_gang import OptedInGang
 _MINUTE, _HOUR = 60, 3600
 
 
-def moment(said: str | None) -> datetime | None:
+def moment(timestamp: str | None) -> datetime | None:
     """Returns a time of the Kubernetes API, in UTC; None if there is none, or if it cannot be read."""
-    if said is None:
+    if timestamp is None:
         return None
     try:
-        found = datetime.fromisoformat(said)
-        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+        time = datetime.fromisoformat(timestamp)
+        return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
     except (ValueError, OverflowError):
         # Also a legal time at an end of the calendar, which is outside of it in UTC.
         return None
@@ -67,7 +67,7 @@ def span(seconds: float) -> str:
 
 
 def until(then: datetime, now: datetime) -> str:
-    """When something will happen, at a time in UTC: the time stays true in an event that is read later."""
+    """Returns when something will happen, in UTC: that stays true in an event that is read later."""
     left = max(then - now, timedelta())
     return f"at {then:%H:%M:%S} UTC, in {span(left.total_seconds())}"
 
@@ -84,17 +84,15 @@ _ELSEWHERE = "an object of another namespace"
 
 
 def quoted(message: str, namespace: str, namespaces: Container[str] | None) -> str:
-    """Returns a message of Kueue as it may be shown in `namespace`. `namespaces` are all namespaces, None if they are
-    unknown.
-    """
+    """Returns a message of Kueue as `namespace` may see it. `namespaces` are all namespaces; None if unknown."""
 
-    def shown(found: re.Match[str]) -> str:
-        other = found[1] != namespace and (namespaces is None or found[1] in namespaces)
-        return _ELSEWHERE if other else found[0]
+    def shown(match: re.Match[str]) -> str:
+        other = match[1] != namespace and (namespaces is None or match[1] in namespaces)
+        return _ELSEWHERE if other else match[0]
 
     words = " ".join(_PATHS.sub("", _UIDS.sub("", message)).split())
-    said = _OBJECT.sub(shown, words).rstrip(".")
-    return said if len(said) <= _LONGEST else f"{said[: _LONGEST - 3]}..."
+    quote = _OBJECT.sub(shown, words).rstrip(".")
+    return quote if len(quote) <= _LONGEST else f"{quote[: _LONGEST - 3]}..."
 
 
 # Workloads of one owner that are compared.
@@ -110,58 +108,65 @@ class KueueGangWorkload(NamedTuple):
 
 def workload_of(podgang: PodGang, pods: Sequence[GangPod], facts: ClusterFacts) -> KueueGangWorkload | None:
     """Returns the Workload of a gang; of several, one that Kueue has not admitted. None if there is none."""
-    known = facts.kueue_workloads
-    if not isinstance(known, KueueWorkloads):
+    kueue_workloads = facts.kueue_workloads
+    if not isinstance(kueue_workloads, KueueWorkloads):
         return None
-    if isinstance(podgang, OptedInGang) and (found := _of_owner(podgang, pods, known)) is not None:
-        return found
-    return _of_pods(pods, known)
+    if (
+        isinstance(podgang, OptedInGang)
+        and (gang_workload := _find_by_owner(podgang, pods, kueue_workloads)) is not None
+    ):
+        return gang_workload
+    return _find_by_pods(pods, kueue_workloads)
 
 
-def _of_owner(gang: OptedInGang, pods: Sequence[GangPod], known: KueueWorkloads) -> KueueGangWorkload | None:
+def _find_by_owner(
+    gang: OptedInGang, pods: Sequence[GangPod], kueue_workloads: KueueWorkloads
+) -> KueueGangWorkload | None:
     """Returns the Workload of the workload's controller, such as a TrainJob, or of the workload itself."""
     workload = gang.workload
     above = workload.controller
     # A group of a LeaderWorkerSet is named by its index and a revision.
     index = next((pod.group.partition("-")[0] for pod in pods if pod.group), None)
     for uid in (None if above is None else above.uid, workload.uid):
-        found = () if uid is None else known.of_owner(workload.namespace, uid, index)
-        if found:
+        keys = () if uid is None else kueue_workloads.of_owner(workload.namespace, uid, index)
+        if keys:
             # An elastic Job has one for each size. Any user may make others that name this owner.
-            newest = max(islice(found, _MOST), key=lambda key: (not known[key].finished, known[key].created, key))
-            return KueueGangWorkload(newest, known[newest])
-    named = text(workload.annotations.get(kueue.PREBUILT_WORKLOAD)) or text(
-        workload.labels.get(kueue.PREBUILT_WORKLOAD)
-    )
-    return None if named is None else _named((workload.namespace, named), known)
+            newest = max(
+                islice(keys, _MOST),
+                key=lambda key: (not kueue_workloads[key].finished, kueue_workloads[key].created, key),
+            )
+            return KueueGangWorkload(newest, kueue_workloads[newest])
+    name = text(workload.annotations.get(kueue.PREBUILT_WORKLOAD)) or text(workload.labels.get(kueue.PREBUILT_WORKLOAD))
+    if name is None:
+        return None
+    key = (workload.namespace, name)
+    return KueueGangWorkload(key, kueue_workloads.get(key))
 
 
-def _of_pods(pods: Iterable[GangPod], known: KueueWorkloads) -> KueueGangWorkload | None:
+def _find_by_pods(pods: Iterable[GangPod], kueue_workloads: KueueWorkloads) -> KueueGangWorkload | None:
     first: KueueGangWorkload | None = None
     for pod in pods:
-        for found in _of_pod(pod, known):
-            if found.workload is not None and not found.workload.admitted:
-                return found
-            first = found if first is None or first.workload is None else first
+        for gang_workload in _find_by_pod(pod, kueue_workloads):
+            if gang_workload.workload is not None and not gang_workload.workload.admitted:
+                return gang_workload
+            first = gang_workload if first is None or first.workload is None else first
             break
     return first
 
 
-def _of_pod(pod: GangPod, known: KueueWorkloads) -> Iterator[KueueGangWorkload]:
+def _find_by_pod(pod: GangPod, kueue_workloads: KueueWorkloads) -> Iterator[KueueGangWorkload]:
     for key in KUEUE_NAMES:
         # Kueue reads the annotation before the label.
-        if (named := text(pod.annotations.get(key)) or text(pod.labels.get(key))) is not None:
-            yield _named((pod.namespace, named), known)
+        if (name := text(pod.annotations.get(key)) or text(pod.labels.get(key))) is not None:
+            yield KueueGangWorkload((pod.namespace, name), kueue_workloads.get((pod.namespace, name)))
             return
-    yield from (KueueGangWorkload(key, known[key]) for key in known.of_owner(pod.namespace, pod.uid))
-
-
-def _named(key: ObjectKey, known: KueueWorkloads) -> KueueGangWorkload:
-    return KueueGangWorkload(key, known.get(key))
+    yield from (
+        KueueGangWorkload(key, kueue_workloads[key]) for key in kueue_workloads.of_owner(pod.namespace, pod.uid)
+    )
 
 
 def countdown(workload: KueueWorkload, settings: KueueSettings, now: datetime) -> str:
-    """When Kueue takes an admitted Workload back; empty if it does not."""
+    """Returns when Kueue takes an admitted Workload back; empty if it does not."""
     ready = workload.condition(kueue.PODS_READY)
     if not workload.admitted or workload.is_true(kueue.EVICTED) or ready is None or ready.status:
         # Without `waitForPodsReady` Kueue does not write the condition.
@@ -175,15 +180,13 @@ def countdown(workload: KueueWorkload, settings: KueueSettings, now: datetime) -
         seconds, goal = times.scheduled, "on nodes"
     if begun is None or seconds is None:
         return ""
-    pods = sum(one.count if one.admitted is None else one.admitted for one in workload.pods)
+    pods = sum(pod_set.count if pod_set.admitted is None else pod_set.admitted for pod_set in workload.pods)
     every = "its pod is" if pods == 1 else f"all {pods} pods are"
     return f"Kueue takes it back {until(later(begun, seconds), now)}, unless {every} {goal}"
 
 
 def _is_unscheduled(workload: KueueWorkload) -> bool:
-    """Returns whether Kueue has seen, since the last admission, that not all pods are on nodes. The condition
-    PodsScheduled of an earlier admission stays.
-    """
+    """Returns whether Kueue saw since the last admission that pods are on no nodes: older conditions stay."""
     ready, admitted = workload.condition(kueue.PODS_READY), workload.condition(kueue.ADMITTED)
     scheduled = workload.condition(kueue.PODS_SCHEDULED)
     if ready is None or admitted is None or scheduled is None or scheduled.status:
@@ -195,12 +198,12 @@ def _is_unscheduled(workload: KueueWorkload) -> bool:
 
 
 def taken_back(workload: KueueWorkload, settings: KueueSettings, scheduler: str) -> HoldReason | None:
-    """That Kueue admitted a Workload, and took it back because its pods were not ready in time; None if it did not."""
-    late = [one for one in workload.evictions if one.reason == kueue.PODS_READY_TIMEOUT]
-    count = sum(one.count for one in late)
+    """Returns that Kueue took a Workload back because its pods were not ready in time; None if it did not."""
+    late = [eviction for eviction in workload.evictions if eviction.reason == kueue.PODS_READY_TIMEOUT]
+    count = sum(eviction.count for eviction in late)
     if count < 1:
         return None
-    times, causes = settings.ready_times(workload.stated_times), {one.cause for one in late}
+    times, causes = settings.ready_times(workload.stated_times), {eviction.cause for eviction in late}
     goal, seconds, setting = "running and ready", times.ready, "waitForPodsReady.timeout of Kueue"
     if causes == {kueue.WAIT_FOR_SCHEDULING}:
         goal, seconds, setting = "on nodes", times.scheduled, "waitForPodsReady.unscheduledTimeout of Kueue"
@@ -232,9 +235,9 @@ _PREEMPTS = re.compile(r"Pending the preemption of (\d+) workload", re.ASCII)
 _LISTED = 3
 
 
-def pending(waiting: WaitingWorkload, told: KueueCondition | None) -> HoldReason:
-    """Returns why a Workload waits in its queue. `told` is its condition QuotaReserved."""
-    message, reason = ("", "") if told is None else (told.message, told.reason)
+def pending(waiting: WaitingWorkload, condition: KueueCondition | None) -> HoldReason:
+    """Returns why a Workload waits in its queue. `condition` is its condition QuotaReserved."""
+    message, reason = ("", "") if condition is None else (condition.message, condition.reason)
     unknown_topology = _NO_TOPOLOGY.search(message) is None and _UNKNOWN_TOPOLOGY.search(message) is not None
     match reason:
         case kueue.EXCEEDS_MAX_QUOTA:
@@ -265,20 +268,20 @@ def _exceeded(message: str) -> re.Match[str] | None:
 
 
 def _too_big(waiting: WaitingWorkload, message: str) -> HoldReason:
-    """That a Workload asks for more than there is. The message may name other flavors, too, and then it is quoted."""
+    """Returns that a Workload asks for more than there is. If the message names other flavors, too, it is quoted."""
     exceeded = _exceeded(message)
     if exceeded is None:
-        why = f"it asks for more than {waiting.cluster_queue_name} can ever have: {_said(message)}"
+        why = f"it asks for more than {waiting.cluster_queue_name} can ever have: {_shortened(message)}"
     else:
-        resource, flavor, before, asked, most = exceeded.groups()
-        wants = asked if before in {"0", ""} else f"{before} and {asked}"
+        resource, flavor, before, amount, most = exceeded.groups()
+        wants = amount if before in {"0", ""} else f"{before} and {amount}"
         why = f"{waiting.cluster_queue_name} has at most {most} {resource} in flavor {flavor}, and it asks for {wants}"
     remedy = f"ask for less, or raise the quota of {waiting.cluster_queue_name}: it is never admitted as it is"
     return HoldReason(GangReason.KUEUE_TOO_BIG, waiting.quoted(why), remedy)
 
 
 def _no_flavor(waiting: WaitingWorkload, message: str) -> HoldReason:
-    why = f"no flavor of {waiting.cluster_queue_name} takes its pods: {waiting.quoted(_said(message))}"
+    why = f"no flavor of {waiting.cluster_queue_name} takes its pods: {waiting.quoted(_shortened(message))}"
     remedy = (
         f"let its node selectors, tolerations and resources match a flavor of {waiting.cluster_queue_name}, or use "
         "another LocalQueue"
@@ -287,19 +290,19 @@ def _no_flavor(waiting: WaitingWorkload, message: str) -> HoldReason:
 
 
 def _no_topology(waiting: WaitingWorkload, message: str) -> HoldReason:
-    why = f"{waiting.cluster_queue_name} has no place for it: {waiting.quoted(_said(message))}{waiting.ahead}"
+    why = f"{waiting.cluster_queue_name} has no place for it: {waiting.quoted(_shortened(message))}{waiting.ahead}"
     remedy = "wait for the nodes that it needs; if there are too few in all, ask for fewer pods or a wider topology"
     return HoldReason(GangReason.KUEUE_NO_TOPOLOGY, why, remedy)
 
 
 def _topology_unknown(waiting: WaitingWorkload, message: str) -> HoldReason:
-    why = f"{waiting.cluster_queue_name} cannot place it: {waiting.quoted(_said(message))}"
+    why = f"{waiting.cluster_queue_name} cannot place it: {waiting.quoted(_shortened(message))}"
     remedy = "ask for a topology level that a flavor of the ClusterQueue has, or for none"
     return HoldReason(GangReason.KUEUE_TOPOLOGY_UNKNOWN, why, remedy)
 
 
 def _waits(waiting: WaitingWorkload, message: str, *, preempts: bool = False) -> HoldReason:
-    """That a Workload waits for quota; with `preempts`, until the workloads that Kueue preempts for it have ended."""
+    """Returns that a Workload waits for quota; with `preempts`, for the end of the workloads that Kueue preempts."""
     short = [f"{amount} {resource} in flavor {flavor}" for resource, flavor, amount in _SHORT.findall(message)]
     ends = "wait until these have ended"
     remedy = f"wait for quota, raise the quota of {waiting.cluster_queue_name}, or ask for less"
@@ -317,13 +320,15 @@ def _waits(waiting: WaitingWorkload, message: str, *, preempts: bool = False) ->
         remedy = "wait for those ahead; if it stays, read the log of Kueue's controller"
         return HoldReason(GangReason.KUEUE_WAITS_FOR_QUOTA, why, remedy)
     if preempts:
-        why, remedy = f"Kueue preempts other workloads for it: {waiting.quoted(_said(message))}", ends
+        why, remedy = f"Kueue preempts other workloads for it: {waiting.quoted(_shortened(message))}", ends
     else:
-        why = f"{waiting.cluster_queue_name} does not admit it yet: {waiting.quoted(_said(message))}{waiting.ahead}"
+        why = (
+            f"{waiting.cluster_queue_name} does not admit it yet: {waiting.quoted(_shortened(message))}{waiting.ahead}"
+        )
     return HoldReason(GangReason.KUEUE_WAITS_FOR_QUOTA, why, remedy)
 
 
-def _said(message: str) -> str:
+def _shortened(message: str) -> str:
     return message.removeprefix(_POD_SET)
 
 
@@ -363,15 +368,15 @@ def standing(waiting: WaitingWorkload) -> HoldReason | None:
         return _deactivated(waiting)
     if workload.is_true(kueue.QUOTA_RESERVED):
         return _reserved(waiting)
-    told = workload.condition(kueue.QUOTA_RESERVED)
-    return _blocked(waiting, told) or _backoff(waiting) or pending(waiting, told)
+    condition = workload.condition(kueue.QUOTA_RESERVED)
+    return _blocked(waiting, condition) or _backoff(waiting) or pending(waiting, condition)
 
 
 def _finished(waiting: WaitingWorkload) -> HoldReason | None:
-    said = waiting.workload.condition(kueue.FINISHED)
-    if said is None or said.reason in _ENDED:
+    condition = waiting.workload.condition(kueue.FINISHED)
+    if condition is None or condition.reason in _ENDED:
         return None
-    why = f"Kueue has ended its Workload {waiting.key[1]} ({said.reason}): {waiting.quoted(said.message)}"
+    why = f"Kueue has ended its Workload {waiting.key[1]} ({condition.reason}): {waiting.quoted(condition.message)}"
     return HoldReason(
         GangReason.KUEUE_FINISHED, why, f"fix the cause, and recreate the {waiting.kind}: Kueue does not retry"
     )
@@ -391,7 +396,7 @@ def _deactivated(waiting: WaitingWorkload) -> HoldReason | None:
 
 
 def _reserved(waiting: WaitingWorkload) -> HoldReason | None:
-    """Of a Workload with quota: its admission checks, or that it is stopped again."""
+    """Returns what a Workload with quota waits for: its admission checks, or to be queued again."""
     workload = waiting.workload
     evicted = workload.condition(kueue.EVICTED)
     if evicted is not None and evicted.status:
@@ -399,8 +404,8 @@ def _reserved(waiting: WaitingWorkload) -> HoldReason | None:
         return HoldReason(GangReason.KUEUE_BACKOFF, why, "Kueue queues it again when its pods are gone")
     if workload.admitted:
         return None
-    told = workload.condition(kueue.ADMITTED)
-    if told is not None and told.reason == kueue.PENDING_DELAYED_TOPOLOGY_REQUESTS:
+    condition = workload.condition(kueue.ADMITTED)
+    if condition is not None and condition.reason == kueue.PENDING_DELAYED_TOPOLOGY_REQUESTS:
         why = f"{waiting.cluster_queue_name} has reserved its quota, and Kueue still has to choose its nodes"
         return HoldReason(GangReason.KUEUE_CHECKS, why, "wait; if it stays, read the log of Kueue's controller")
     return _checks(waiting, f"{waiting.cluster_queue_name} has reserved its quota, and it waits for")
@@ -408,40 +413,42 @@ def _reserved(waiting: WaitingWorkload) -> HoldReason | None:
 
 def _checks(waiting: WaitingWorkload, has: str) -> HoldReason:
     """Returns the admission checks that are not ready. `has` introduces them."""
-    open_ = [one for one in waiting.workload.checks if one.state != kueue.CHECK_READY]
-    said = [
-        f"admission check {one.name} ({one.state}{f': {waiting.quoted(one.message)}' if one.message else ''})"
-        for one in open_[:_CHECKS]
+    open_ = [check for check in waiting.workload.checks if check.state != kueue.CHECK_READY]
+    states = [
+        f"admission check {check.name} ({check.state}{f': {waiting.quoted(check.message)}' if check.message else ''})"
+        for check in open_[:_CHECKS]
     ]
     more = f" and {len(open_) - _CHECKS} more" if len(open_) > _CHECKS else ""
-    names = " ".join(one.name for one in open_[:_CHECKS])
+    names = " ".join(check.name for check in open_[:_CHECKS])
     look = f": kubectl describe admissionchecks {names}" if names else ""
-    why = f"{has} {', '.join(said) or 'its admission'}{more}"
+    why = f"{has} {', '.join(states) or 'its admission'}{more}"
     return HoldReason(GangReason.KUEUE_CHECKS, why, f"wait; if it stays, read the log of the check's controller{look}")
 
 
-def _blocked(waiting: WaitingWorkload, told: KueueCondition | None) -> HoldReason | None:
+def _blocked(waiting: WaitingWorkload, condition: KueueCondition | None) -> HoldReason | None:
     """Returns what keeps a Workload out of its queue's order."""
-    if told is None:
+    if condition is None:
         return None
-    message = told.message
-    if told.reason in {kueue.INADMISSIBLE, kueue.SUSPENDED} or _is_of_queue(message):
+    message = condition.message
+    names_queue = message.startswith(("LocalQueue ", "ClusterQueue ")) and message.endswith(_OF_QUEUE)
+    is_selector = message.endswith(_SELECTOR) or message.startswith(_INVALID_SELECTOR)
+    if condition.reason in {kueue.INADMISSIBLE, kueue.SUSPENDED} or names_queue or is_selector:
         return _queue_unusable(waiting, message)
-    if told.reason in {kueue.MISCONFIGURED, kueue.DRA_RESOURCES_UNRESOLVED}:
+    if condition.reason in {kueue.MISCONFIGURED, kueue.DRA_RESOURCES_UNRESOLVED}:
         why = f"Kueue cannot admit it as it is: {waiting.quoted(message)}"
         remedy = f"correct what the message names; if that is in the pod templates, recreate the {waiting.kind}"
         return HoldReason(GangReason.KUEUE_MISCONFIGURED, why, remedy)
-    if told.reason in {kueue.ADMISSION_GATED, kueue.ON_HOLD}:
+    if condition.reason in {kueue.ADMISSION_GATED, kueue.ON_HOLD}:
         remedy = (
             f"who is named there removes itself from the annotation {kueue.ADMISSION_GATED_BY} of the {waiting.kind} "
             "when it is done; read its log"
         )
         return HoldReason(GangReason.KUEUE_GATED, f"Kueue holds it: {waiting.quoted(message)}", remedy)
-    if told.reason in {kueue.WAITING, kueue.WAITING_FOR_PODS_READY}:
+    if condition.reason in {kueue.WAITING, kueue.WAITING_FOR_PODS_READY}:
         why = "Kueue admits nothing until the pods of all admitted workloads are ready (blockAdmission)"
         remedy = "find the admitted gang that does not start: rollcall gangs -A --held; or set blockAdmission to false"
         return HoldReason(GangReason.KUEUE_BLOCKED, why, remedy)
-    if any(one.state in {kueue.CHECK_RETRY, kueue.CHECK_REJECTED} for one in waiting.workload.checks):
+    if any(check.state in {kueue.CHECK_RETRY, kueue.CHECK_REJECTED} for check in waiting.workload.checks):
         return _checks(waiting, "Kueue does not look at it because of")
     return None
 
@@ -450,11 +457,6 @@ def _blocked(waiting: WaitingWorkload, told: KueueCondition | None) -> HoldReaso
 _OF_QUEUE = (" is inactive", " is stopped", " doesn't exist", " not found", " is terminating or missing")
 _SELECTOR = "doesn't match ClusterQueue selector"
 _INVALID_SELECTOR = "invalid namespace selector: "
-
-
-def _is_of_queue(message: str) -> bool:
-    queue = message.startswith(("LocalQueue ", "ClusterQueue ")) and message.endswith(_OF_QUEUE)
-    return queue or message.endswith(_SELECTOR) or message.startswith(_INVALID_SELECTOR)
 
 
 def _queue_unusable(waiting: WaitingWorkload, message: str) -> HoldReason:
@@ -479,7 +481,7 @@ def _queue_unusable(waiting: WaitingWorkload, message: str) -> HoldReason:
 
 
 def _backoff(waiting: WaitingWorkload) -> HoldReason | None:
-    """Returns whether a Workload that Kueue evicted is not in its queue again."""
+    """Returns that a Workload that Kueue evicted is not in its queue again; None if it is."""
     workload = waiting.workload
     again = moment(workload.requeue_at)
     requeued = workload.condition(kueue.REQUEUED)
@@ -516,7 +518,7 @@ class QueuedAs(NamedTuple):
     ahead: Ahead | None
 
     def as_json(self) -> dict[str, Any]:
-        """As plain JSON values."""
+        """Returns the place as plain JSON values."""
         ahead = self.ahead
         return {
             "workload": self.workload,
@@ -541,29 +543,29 @@ class KueueHold(NamedTuple):
     @property
     def reasons(self) -> list[HoldReason]:
         """Every reason of Kueue's."""
-        return [one for one in (self.why, self.loop) if one is not None]
+        return [reason for reason in (self.why, self.loop) if reason is not None]
 
 
 def kueue_hold(podgang: PodGang, pods: Sequence[GangPod], scheduler: str, sight: KueueSight) -> KueueHold:
     """Returns what Kueue says of a gang with these pods."""
     suspended = isinstance(podgang, OptedInGang) and podgang.workload.suspended
-    found = workload_of(podgang, pods, sight.facts)
-    if found is None or found.workload is None:
-        return KueueHold(found, _no_workload(podgang, pods, sight))
-    workload = found.workload
-    waiting = _waiting(podgang, found.key, workload, sight)
-    ahead = sight.places.ahead_of(found.key, sight.facts.local_queues)
+    gang_workload = workload_of(podgang, pods, sight.facts)
+    if gang_workload is None or gang_workload.workload is None:
+        return KueueHold(gang_workload, _no_workload(podgang, pods, sight))
+    workload = gang_workload.workload
+    waiting = _waiting(podgang, gang_workload.key, workload, sight)
+    ahead = sight.places.ahead_of(gang_workload.key, sight.facts.local_queues)
     why = standing(waiting._replace(ahead=_ahead(ahead, sight)))
     if why is None and workload.admitted and suspended:
         remedy = "if it lasts, read the log of Kueue's controller: a webhook may refuse that Kueue resumes it"
         why = HoldReason(GangReason.KUEUE_NOT_RESUMED, "Kueue has admitted it, and it is still suspended", remedy)
     above = None if waiting.local_queue is None else waiting.local_queue.cluster_queue
     return KueueHold(
-        found,
+        gang_workload,
         why,
         taken_back(workload, sight.settings, scheduler),
         "" if suspended else countdown(workload, sight.settings, sight.now),
-        None if why is None else QueuedAs(found.key[1], workload.queue, workload.cluster_queue or above, ahead),
+        None if why is None else QueuedAs(gang_workload.key[1], workload.queue, workload.cluster_queue or above, ahead),
     )
 
 
@@ -577,7 +579,7 @@ def _waiting(podgang: PodGang, key: ObjectKey, workload: KueueWorkload, sight: K
 
 
 def _no_workload(podgang: PodGang, pods: Sequence[GangPod], sight: KueueSight) -> HoldReason | None:
-    """That Kueue is to admit a gang, and has made no Workload for it."""
+    """Returns that Kueue is to admit a gang and has made no Workload for it."""
     if sight.facts.kueue_workloads is None:
         return None
     if any(kueue.ADMISSION_GATE in pod.gates for pod in pods if pod.counts):
@@ -599,13 +601,13 @@ def _ahead(ahead: Ahead | None, sight: KueueSight) -> str:
         return ""
     if not ahead.number:
         return "; it is the next in its queue"
-    names = [_hold_named(key, sight) for key in ahead.own]
+    names = [_owner_name(key, sight) for key in ahead.own]
     is_all = len(names) == ahead.number
     who = f" ({'' if is_all else 'among them '}{', '.join(names)})" if names else ""
     return f"; about {ahead.number} {'workload is' if ahead.number == 1 else 'workloads are'} ahead of it{who}"
 
 
-def _hold_named(key: ObjectKey, sight: KueueSight) -> str:
-    known = sight.facts.kueue_workloads
-    owner = None if known is None or key not in known else known[key].owner
+def _owner_name(key: ObjectKey, sight: KueueSight) -> str:
+    kueue_workloads = sight.facts.kueue_workloads
+    owner = None if kueue_workloads is None or key not in kueue_workloads else kueue_workloads[key].owner
     return f"Workload {key[1]}" if owner is None else f"{owner.kind} {owner.name}"

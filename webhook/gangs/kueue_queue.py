@@ -38,7 +38,7 @@ _NAMED = 3
 _MANY = 500
 
 
-class _Turn(NamedTuple):
+class _QueueTurn(NamedTuple):
     """A sort key: the Workload with the smallest is next."""
 
     priority: int
@@ -47,9 +47,7 @@ class _Turn(NamedTuple):
 
 
 class Ahead(NamedTuple):
-    """The number of Workloads that are ahead of one, the first of them, and the first of those in its own
-    namespace.
-    """
+    """The number of Workloads ahead of one, the first of them, and the first of those in its own namespace."""
 
     number: int
     first: tuple[ObjectKey, ...]
@@ -61,22 +59,20 @@ _Place = tuple[str | ObjectKey, str | None]
 
 
 class QueuePlaces:
-    """The waiting Workloads of each ClusterQueue, in order. A tenant may have any number of LocalQueues, so these are
-    not gone through.
-    """
+    """The waiting Workloads of each ClusterQueue, in order. A tenant may have any number of LocalQueues."""
 
-    def __init__(self, known: Mapping[ObjectKey, KueueWorkload] | None = None) -> None:
+    def __init__(self, workloads: Mapping[ObjectKey, KueueWorkload] | None = None) -> None:
         # The LocalQueue of each waiting Workload.
-        self._of: dict[ObjectKey, tuple[ObjectKey, _Turn]] = {}
+        self._of: dict[ObjectKey, tuple[ObjectKey, _QueueTurn]] = {}
         self._waiting: Grouping[ObjectKey, ObjectKey] = Grouping()
         # The ClusterQueues of the LocalQueues, and by place those that wait. None before it is asked for.
         self._above: dict[ObjectKey, str] = {}
-        self._turns: dict[_Place, list[_Turn]] | None = None
-        for key, workload in (known or {}).items():
+        self._turns: dict[_Place, list[_QueueTurn]] | None = None
+        for key, workload in (workloads or {}).items():
             self.put(key, workload)
 
     def put(self, key: ObjectKey, workload: KueueWorkload | None) -> None:
-        """A Workload is new, changed or gone (None)."""
+        """Notes a Workload that is new, changed or gone (None)."""
         if (before := self._of.pop(key, None)) is not None:
             self._remove(*before)
             self._waiting.move(key, None)
@@ -87,7 +83,7 @@ class QueuePlaces:
             self._insert(queue, turn)
 
     def put_queue(self, key: ObjectKey, local_queue: LocalQueue | None) -> None:
-        """A LocalQueue is new, changed or gone (None)."""
+        """Notes a LocalQueue that is new, changed or gone (None)."""
         above = None if local_queue is None else local_queue.cluster_queue
         if self._turns is None or above == self._above.get(key):
             return
@@ -108,33 +104,37 @@ class QueuePlaces:
         """Returns the Workloads ahead of one in its ClusterQueue; in its LocalQueue if the ClusterQueue is unknown.
         None if it does not wait.
         """
-        if (found := self._of.get(key)) is None:
+        if (waiting := self._of.get(key)) is None:
             return None
-        queue, turn = found
+        queue, turn = waiting
         turns = self._grouped(local_queues or {}) if self._turns is None else self._turns
-        (number, first), (_, own) = (_before(turn, turns[place]) for place in self._places(queue))
-        return Ahead(number, first, own)
+        (number, first), (_, in_namespace) = (_count_ahead(turn, turns[place]) for place in self._places(queue))
+        return Ahead(number, first, in_namespace)
 
     def _places(self, queue: ObjectKey) -> tuple[_Place, _Place]:
         """Returns where the Workloads of a LocalQueue stand: among all, and among those of its namespace."""
         above = self._above.get(queue, queue)
         return (above, None), (above, queue[0])
 
-    def _grouped(self, local_queues: Mapping[ObjectKey, LocalQueue]) -> dict[_Place, list[_Turn]]:
-        self._above = {key: one.cluster_queue for key, one in local_queues.items() if one.cluster_queue is not None}
-        turns: dict[_Place, list[_Turn]] = {}
+    def _grouped(self, local_queues: Mapping[ObjectKey, LocalQueue]) -> dict[_Place, list[_QueueTurn]]:
+        self._above = {
+            key: local_queue.cluster_queue
+            for key, local_queue in local_queues.items()
+            if local_queue.cluster_queue is not None
+        }
+        turns: dict[_Place, list[_QueueTurn]] = {}
         for queue, turn in sorted(self._of.values(), key=itemgetter(1)):
             for place in self._places(queue):
                 turns.setdefault(place, []).append(turn)
         self._turns = turns
         return turns
 
-    def _insert(self, queue: ObjectKey, turn: _Turn) -> None:
+    def _insert(self, queue: ObjectKey, turn: _QueueTurn) -> None:
         if self._turns is not None:
             for place in self._places(queue):
                 insort(self._turns.setdefault(place, []), turn)
 
-    def _remove(self, queue: ObjectKey, turn: _Turn) -> None:
+    def _remove(self, queue: ObjectKey, turn: _QueueTurn) -> None:
         if self._turns is None:
             return
         for place in self._places(queue):
@@ -144,27 +144,24 @@ class QueuePlaces:
                 del self._turns[place]
 
 
-def _before(turn: _Turn, turns: Sequence[_Turn]) -> tuple[int, tuple[ObjectKey, ...]]:
+def _count_ahead(turn: _QueueTurn, turns: Sequence[_QueueTurn]) -> tuple[int, tuple[ObjectKey, ...]]:
     """Returns the number of those before one, and the first of them."""
     number = bisect_left(turns, turn)
-    return number, tuple(one.key for one in turns[: min(number, _NAMED)])
+    return number, tuple(turn.key for turn in turns[: min(number, _NAMED)])
 
 
 def _waits(workload: KueueWorkload) -> bool:
     if workload.finished or not workload.active or workload.is_true(kueue.QUOTA_RESERVED):
         return False
-    said = workload.condition(kueue.QUOTA_RESERVED)
-    return said is None or said.reason not in _OUT
+    condition = workload.condition(kueue.QUOTA_RESERVED)
+    return condition is None or condition.reason not in _OUT
 
 
-def _turn(key: ObjectKey, workload: KueueWorkload) -> _Turn:
+def _turn(key: ObjectKey, workload: KueueWorkload) -> _QueueTurn:
     evicted = workload.condition(kueue.EVICTED)
-    late = (
-        evicted is not None
-        and evicted.status
-        and evicted.reason in {kueue.PODS_READY_TIMEOUT, kueue.BY_ADMISSION_CHECK}
-    )
-    return _Turn(-(workload.priority or 0), evicted.at if evicted is not None and late else workload.created, key)
+    requeued = {kueue.PODS_READY_TIMEOUT, kueue.BY_ADMISSION_CHECK}
+    late = evicted is not None and evicted.status and evicted.reason in requeued
+    return _QueueTurn(-(workload.priority or 0), evicted.at if evicted is not None and late else workload.created, key)
 
 
 # Kind, namespace and name.
@@ -181,15 +178,13 @@ class FollowedWorkloads:
         self._gangs: Grouping[GangKey, ObjectKey] = Grouping()
 
     def known(self, *, served: bool) -> None:
-        """Whether Workloads are known. If they are no longer, such as after Kueue was uninstalled, all are forgotten,
-        because no event says that they are gone.
-        """
+        """Notes whether Workloads are served. If not any more, all are forgotten: no event says that they went."""
         if self._known and not served:
             self.places = QueuePlaces()
         self._known = served
 
     def judged(self, gang: GangKey, workload: ObjectKey | None) -> None:
-        """A gang was judged, with its Workload."""
+        """Notes the Workload with which a gang was judged."""
         self._gangs.move(gang, workload)
 
     def gangs(self, key: ObjectKey) -> list[GangKey]:
@@ -197,9 +192,7 @@ class FollowedWorkloads:
         return sorted(self._gangs.members(key))
 
     def owners(self, key: ObjectKey, workload: KueueWorkload | None) -> Iterator[_OwnerKey]:
-        """Yields the object that a new Workload is made for, and the one that has its gangs: a TrainJob's JobSet has
-        its name.
-        """
+        """Yields the object that has the gangs of a new Workload: of a TrainJob, the JobSet of its name."""
         if workload is not None and workload.owner is not None:
             kind, name = workload.owner.kind, workload.owner.name
             yield ("JobSet" if kind == "TrainJob" else kind), key[0], name

@@ -65,12 +65,12 @@ def bound_members(podgang: PodGang, pods: Sequence[GangPod], exists: Callable[[s
     orphans: list[GangPod] = []
     waiting: list[GangPod] = []
     lacking, missing = 0, list[str]()
-    known, named = {pod.name for pod in pods}, podgang.pod_names()
+    existing, pod_names = {pod.name for pod in pods}, podgang.pod_names()
     for tally in tallies(podgang, pods):
-        here = _on_nodes(tally, exists, bound, orphans, waiting)
+        here = _sort_pods(tally, exists, bound, orphans, waiting)
         if here < tally.member.min_replicas:
             lacking += tally.member.min_replicas - here
-            missing += [name for name in named.get(tally.member.name, ()) if name and name not in known]
+            missing += [name for name in pod_names.get(tally.member.name, ()) if name and name not in existing]
     first = min((pod.placed for pod in bound if pod.placed), default="")
     return BoundMembers(
         len(bound),
@@ -83,7 +83,7 @@ def bound_members(podgang: PodGang, pods: Sequence[GangPod], exists: Callable[[s
     )
 
 
-def _on_nodes(
+def _sort_pods(
     tally: MemberTally,
     exists: Callable[[str], bool],
     bound: list[GangPod],
@@ -98,7 +98,7 @@ def _on_nodes(
 
 
 def latest(pods: Iterable[GangPod], most: int) -> list[GangPod]:
-    """At most so many of the pods, those that were bound last."""
+    """Returns at most so many of the pods, those that were bound last."""
     return sorted(pods, key=lambda pod: (pod.placed, pod.name), reverse=True)[: max(most, 0)]
 
 
@@ -120,12 +120,8 @@ class LostPod(NamedTuple):
 
     def as_json(self) -> dict[str, str]:
         """Returns the pod as plain JSON values."""
-        return {
-            "pod": self.name,
-            "cause": self.cause.value,
-            "at": self.at,
-            **({"node": self.node} if self.node else {}),
-        }
+        node = {"node": self.node} if self.node else {}
+        return {"pod": self.name, "cause": self.cause.value, "at": self.at, **node}
 
 
 class Loss(NamedTuple):
@@ -141,8 +137,8 @@ class Loss(NamedTuple):
     @property
     def causes(self) -> tuple[LossCause, ...]:
         """The causes of the lost pods, each once, that of the first pod first."""
-        found = dict.fromkeys(pod.cause for pod in self.pods)
-        return tuple(found or (LossCause.UNKNOWN,))
+        distinct = dict.fromkeys(pod.cause for pod in self.pods)
+        return tuple(distinct or (LossCause.UNKNOWN,))
 
     @property
     def names(self) -> frozenset[str]:
@@ -151,8 +147,8 @@ class Loss(NamedTuple):
 
     def with_pods(self, pods: Iterable[LostPod]) -> Loss:
         """Returns the record with more lost pods. A pod that it has already is not added."""
-        known = self.names
-        fresh = [pod for pod in pods if pod.name not in known]
+        names = self.names
+        fresh = [pod for pod in pods if pod.name not in names]
         if not fresh:
             return self
         every = (*self.pods, *fresh)
@@ -198,12 +194,14 @@ class LostMembers(NamedTuple):
 
     @property
     def _lost(self) -> str:
-        named = ", ".join(_told(pod) for pod in self.loss.pods[:_NAMED])
+        names = ", ".join(
+            f"{pod.name} ({pod.cause.value}{f', {pod.node}' if pod.node else ''})" for pod in self.loss.pods[:_NAMED]
+        )
         others = len(self.loss.pods) - _NAMED + self.loss.more if len(self.loss.pods) > _NAMED else self.loss.more
-        if not named:
+        if not names:
             pods = "a pod" if others == 1 else f"{others} pods"
             return f"it has lacked {pods} since {self.loss.since}, {LossCause.UNKNOWN.words}"
-        return f"it has lost pods since {self.loss.since}: {named}{f' and {others} more' if others > 0 else ''}"
+        return f"it has lost pods since {self.loss.since}: {names}{f' and {others} more' if others > 0 else ''}"
 
     @property
     def _idle(self) -> str:
@@ -224,11 +222,6 @@ _REMEDIES = {
     LossCause.FAILURE: "read the logs of the pods",
     LossCause.UNKNOWN: "the API server's audit log says what became of the pods",
 }
-
-
-def _told(pod: LostPod) -> str:
-    node = f", {pod.node}" if pod.node else ""
-    return f"{pod.name} ({pod.cause.value}{node})"
 
 
 def stamp(moment: datetime) -> str:
@@ -310,9 +303,7 @@ def _sizes(texts: Mapping[GangKey, str]) -> Counter[str]:
 
 
 def _room(sizes: Iterable[int]) -> int:
-    """Returns the most that each namespace may have, so that all fit: those that need less leave the rest to the
-    others.
-    """
+    """Returns the most that each namespace may have, so that all fit: what some do not need goes to the others."""
     left, every = MOST_BYTES, sorted(sizes)
     for place, size in enumerate(every):
         share = left // (len(every) - place)
@@ -334,9 +325,7 @@ def content_of(raw: Manifest) -> str:
 
 
 def losses_in(content: str) -> Iterator[tuple[GangKey, Loss]]:
-    """Yields the records in such a text. A line that cannot be read is left out: the gang is then looked at as a new
-    one.
-    """
+    """Yields the records in a text. A line that cannot be read is left out: its gang is looked at as a new one."""
     for line in content[:MOST_BYTES].splitlines():
         try:
             yield _read(json.loads(line))
@@ -350,30 +339,29 @@ def _text(key: GangKey, loss: Loss) -> str:
     return json.dumps([list(key), loss.uid, loss.since, pods, loss.more], separators=(",", ":"))
 
 
-def _read(found: Any) -> tuple[GangKey, Loss]:
+def _read(record: Any) -> tuple[GangKey, Loss]:
     """Returns one record. Raises `ValueError`, `Malformed`."""
-    key, uid, since, pods, more = sequence(found)
+    key, uid, since, pods, more = sequence(record)
     namespace, name, kind, workload = map(_name_in, sequence(key))
-    read = tuple(_pod(sequence(one)) for one in sequence(pods)[:MOST_PODS])
-    return GangKey(namespace, name, kind, workload), Loss(
-        _name_in(uid), _time_in(since), read, max(integer(more) or 0, 0)
-    )
+    read = tuple(_pod(sequence(pod)) for pod in sequence(pods)[:MOST_PODS])
+    loss = Loss(_name_in(uid), _time_in(since), read, max(integer(more) or 0, 0))
+    return GangKey(namespace, name, kind, workload), loss
 
 
-def _pod(found: Any) -> LostPod:
-    name, cause, at, node = found
+def _pod(fields: Any) -> LostPod:
+    name, cause, at, node = fields
     return LostPod(_name_in(name), LossCause(text(cause) or ""), _time_in(at), _name_in(node))
 
 
 def _name_in(value: object) -> str:
-    found = text(value) or ""
+    name = text(value) or ""
     # All names in Kubernetes are ASCII. Another one could not be asked for.
-    if len(found) > _MOST_CHARACTERS or not found.isascii():
+    if len(name) > _MOST_CHARACTERS or not name.isascii():
         raise Malformed(value, "a name")
-    return found
+    return name
 
 
 def _time_in(value: object) -> str:
-    found = text(value) or ""
-    hours_since(found, _NEVER)
-    return found
+    time = text(value) or ""
+    hours_since(time, _NEVER)
+    return time

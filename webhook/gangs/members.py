@@ -112,24 +112,22 @@ _MOST = 1024
 def gpus_of(spec: Mapping[str, Any]) -> int:
     """Returns the whole GPUs that a stored pod holds; 0 if its requests cannot be read."""
     try:
-        if not any(_names_gpu(one) for part in ("containers", "initContainers") for one in sequence(spec.get(part))):
+        containers = (raw for part in ("containers", "initContainers") for raw in sequence(spec.get(part)))
+        requests = (requests_of_container(mapping(container), from_limits=True) for container in containers)
+        if not any(_is_gpu(name) for names in requests for name in names):
             return 0
         totals = total_requests(spec)
     except Malformed:
         return 0
-    found = (amount for name, amount in totals.items() if _is_gpu(name) and amount is not None)
-    return min(int(sum(found)), _MOST)
-
-
-def _names_gpu(container: object) -> bool:
-    return any(_is_gpu(name) for name in requests_of_container(mapping(container), from_limits=True))
+    amounts = (amount for name, amount in totals.items() if _is_gpu(name) and amount is not None)
+    return min(int(sum(amounts)), _MOST)
 
 
 def _is_gpu(resource: str) -> bool:
     return resource.endswith(_GPU) and resource != _NO_WHOLE
 
 
-_latest = latest_equal(1024)
+_latest_spec = latest_equal(1024)
 
 # The longest text that is kept. A pod with more of it is not judged; affinity and tolerations rarely take 2 KiB.
 SPEC_CHARACTERS = 8 * 1024
@@ -138,28 +136,26 @@ _OF_CONTAINERS = ("name", "resources", "ports", "restartPolicy")
 
 
 def spec_text(spec: Mapping[str, Any]) -> str | None:
-    """Returns the part of a pod's spec as text, the same object for equal pods; None if it is too long. Raises
-    `Malformed`.
-    """
+    """Returns what matters of a pod's spec, shared by equal pods; None if it is too long. Raises `Malformed`."""
     kept: dict[str, Any] = {field: spec[field] for field in _OF_PODS if spec.get(field)}
     for field in ("containers", "initContainers"):
         if containers := sequence(spec.get(field)):
-            kept[field] = [_container(mapping(one)) for one in containers]
-    found = json.dumps(kept, sort_keys=True, separators=(",", ":"))
-    return _latest(found) if len(found) <= SPEC_CHARACTERS else None
+            kept[field] = [_container(mapping(container)) for container in containers]
+    content = json.dumps(kept, sort_keys=True, separators=(",", ":"))
+    return _latest_spec(content) if len(content) <= SPEC_CHARACTERS else None
 
 
 def spec_in(text: str) -> Manifest:
     """Returns the part of the spec that `spec_text` wrote."""
-    found: Manifest = json.loads(text)
-    return found
+    spec: Manifest = json.loads(text)
+    return spec
 
 
 def _container(container: Mapping[str, Any]) -> Manifest:
     return {field: container[field] for field in _OF_CONTAINERS if container.get(field)}
 
 
-_pod_parts_latest = latest_equal(4096)
+_latest_row = latest_equal(4096)
 
 Part = Literal["labels", "annotations", "spec"]
 
@@ -249,22 +245,19 @@ def parts_of(raw: Manifest) -> PodParts:
     metadata = mapping(raw.get("metadata"))
     annotations = {key: value for key, value in mapping(metadata.get("annotations")).items() if key != _COPY}
     spec = {field: value for field, value in mapping(raw.get("spec")).items() if field not in _UNREAD}
-    whole: dict[Part, Mapping[str, Any]] = {
-        "labels": mapping(metadata.get("labels")),
-        "annotations": annotations,
-        "spec": spec,
-    }
-    kept = {part: _shared(entries_kept(found, READ[part], _ROOM[part])) for part, found in whole.items()}
-    cut = frozenset(part for part, found in whole.items() if len(kept[part]) < len(found)) or _WHOLE
+    labels = mapping(metadata.get("labels"))
+    whole: dict[Part, Mapping[str, Any]] = {"labels": labels, "annotations": annotations, "spec": spec}
+    kept = {part: _shared(entries_kept(entries, READ[part], _ROOM[part])) for part, entries in whole.items()}
+    cut = frozenset(part for part, entries in whole.items() if len(kept[part]) < len(entries)) or _WHOLE
     return PodParts(kept["labels"], kept["annotations"], kept["spec"], cut)
 
 
-def _shared(found: Mapping[str, Any]) -> Row[Any]:
+def _shared(entries: Mapping[str, Any]) -> Row[Any]:
     """Returns the same entries, with one object for equal keys and texts: the pods of a gang differ in few of them."""
-    values = (shared(value) if type(value) is str else value for value in found.values())
-    row = Row[Any](_places(tuple(found)), tuple(values))
+    values = (shared(value) if type(value) is str else value for value in entries.values())
+    row = Row[Any](_places(tuple(entries)), tuple(values))
     try:
-        return _pod_parts_latest(row)
+        return _latest_row(row)
     except TypeError:
         # A value that is a list or a map.
         return row
@@ -367,7 +360,7 @@ def read_gang_pod(raw: Manifest) -> tuple[ObjectKey, GangPod]:
     metadata, spec, status = mapping(raw.get("metadata")), mapping(raw.get("spec")), mapping(raw.get("status"))
     parts = parts_of(raw)
     gates = [text(mapping(gate).get("name")) or "" for gate in sequence(spec.get("schedulingGates"))]
-    node = None if (named := text(spec.get("nodeName"))) is None else shared(named)
+    node = None if (node_name := text(spec.get("nodeName"))) is None else shared(node_name)
     return key, GangPod(
         namespace,
         name,
@@ -397,17 +390,17 @@ def read_opted_in_pod(raw: Manifest, kinds: WorkloadKinds = PYTHON_KINDS) -> tup
     A pod that no such workload made has an empty `kind`. A pod that was not prepared gets the gang it would belong to
     if its JobSet does not start its parts in order.
     """
-    key, found = read_gang_pod(raw)
+    key, pod = read_gang_pod(raw)
     # A controller reference whose names are too long to be valid is not kept.
-    place = None if found.controller is None else kinds.place_of(Pod(raw))
+    place = None if pod.controller is None else kinds.place_of(Pod(raw))
     if place is None:
-        return key, found._replace(podgang="", podclique="", kind="")
-    place = _without_role(place, text(found.labels.get(GANG_LABEL)))
+        return key, pod._replace(podgang="", podclique="", kind="")
+    place = _role_place(place, text(pod.labels.get(GANG_LABEL)))
     would_be = membership(place, sequenced=False)
-    size = text(found.annotations.get(LWS_SIZE)) if place.group else None
-    return key, found._replace(
-        podgang=text(found.labels.get(GANG_LABEL)) or label_value(would_be.gang),
-        podclique=text(found.labels.get(MEMBER_LABEL)) or label_value(would_be.member),
+    size = text(pod.annotations.get(LWS_SIZE)) if place.group else None
+    return key, pod._replace(
+        podgang=text(pod.labels.get(GANG_LABEL)) or label_value(would_be.gang),
+        podclique=text(pod.labels.get(MEMBER_LABEL)) or label_value(would_be.member),
         kind=kinds.title_of(place.workload),
         workload=place.workload.name,
         group=place.group,
@@ -415,29 +408,29 @@ def read_opted_in_pod(raw: Manifest, kinds: WorkloadKinds = PYTHON_KINDS) -> tup
     )
 
 
-def _without_role(place: Place, label: str | None) -> Place:
+def _role_place(place: Place, label: str | None) -> Place:
     """Returns the place in the LeaderWorkerSet of a role, for a group that does not start together with others. Its
     label tells that; a pod that was not prepared gets the gang it would belong to if one group of each role does.
     """
     if place.made is None:
         return place
-    shared, own = membership(place, sequenced=False), membership(place.made, sequenced=False)
-    is_own = shared == own if label is None else label == label_value(own.gang)
+    shared, role_membership = membership(place, sequenced=False), membership(place.made, sequenced=False)
+    is_own = shared == role_membership if label is None else label == label_value(role_membership.gang)
     return place.made if is_own else place
 
 
-def _size(said: str | None) -> int | None:
+def _size(digits: str | None) -> int | None:
     """Returns the size in an annotation, an int32 as in the CRD; None if it is not one.
 
     Any user can write the annotation. `int` raises an error for a few thousand digits, which would end the watch.
     """
-    if said is None or len(said) > _INT32_DIGITS or not (said.isascii() and said.isdecimal()):
+    if digits is None or len(digits) > _INT32_DIGITS or not (digits.isascii() and digits.isdecimal()):
         return None
-    return int(said)
+    return int(digits)
 
 
 def _placed(status: Mapping[str, Any]) -> str:
-    """When the pod was bound to its node; empty if that is not known."""
+    """Returns when the pod was bound to its node; empty if that is not known."""
     for raw in sequence(status.get("conditions")):
         condition = mapping(raw)
         if condition.get("type") == "PodScheduled" and condition.get("status") == "True":
@@ -448,15 +441,15 @@ def _placed(status: Mapping[str, Any]) -> str:
 def _unscheduled(status: Mapping[str, Any]) -> Unscheduled | None:
     for raw in sequence(status.get("conditions")):
         condition = mapping(raw)
-        said = condition.get("type") == "PodScheduled" and condition.get("status") == "False"
+        is_waiting = condition.get("type") == "PodScheduled" and condition.get("status") == "False"
         # SchedulingGated is set by the API server. It stays until a scheduler processes the pod.
-        if said and (reason := text(condition.get("reason")) or "") != "SchedulingGated":
-            return _pod_latest(name_text(reason) or "", (text(condition.get("message")) or "")[:_MESSAGE_CHARACTERS])
+        if is_waiting and (reason := text(condition.get("reason")) or "") != "SchedulingGated":
+            return _shared_reason(name_text(reason) or "", (text(condition.get("message")) or "")[:_MESSAGE_CHARACTERS])
     return None
 
 
 @lru_cache(maxsize=1024)
-def _pod_latest(reason: str, message: str) -> Unscheduled:
+def _shared_reason(reason: str, message: str) -> Unscheduled:
     """Returns one object for equal messages among the latest: a scheduler says the same of all pods of a gang."""
     return Unscheduled(reason, message)
 
@@ -512,12 +505,18 @@ def roster(podgang: PodGang, pods: Iterable[tuple[GangPod, Sequence[OwnerReferen
     members: list[GangPod] = []
     unnamed: list[GangPod] = []
     unowned: list[GangPod] = []
-    named = None if isinstance(podgang, OptedInGang) else _named(podgang)
+    name_pairs = None
+    if not isinstance(podgang, OptedInGang):
+        name_pairs = {(member, name) for member, names in podgang.pod_names().items() for name in names}
     workload = GangOwner.of(podgang)
     for pod, above in pods:
-        if workload is None or not workload.controls(above) or (named is not None and above[0].name != pod.podclique):
+        if (
+            workload is None
+            or not workload.controls(above)
+            or (name_pairs is not None and above[0].name != pod.podclique)
+        ):
             unowned.append(pod)
-        elif named is not None and (pod.podclique, pod.name) not in named:
+        elif name_pairs is not None and (pod.podclique, pod.name) not in name_pairs:
             unnamed.append(pod)
         else:
             members.append(pod)
@@ -549,8 +548,3 @@ def is_controlled(podgang: PodGang, above: Sequence[OwnerReference]) -> bool:
     """Returns whether a pod with these controllers belongs to the gang's workload."""
     workload = GangOwner.of(podgang)
     return workload is not None and workload.controls(above)
-
-
-def _named(podgang: PodGang) -> set[tuple[str, str]]:
-    """Pairs of member and pod name, from the PodGang."""
-    return {(member, pod) for member, pods in podgang.pod_names().items() for pod in pods}

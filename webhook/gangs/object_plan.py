@@ -67,56 +67,59 @@ def to_apply(desired: Manifest) -> Manifest:
     return {**desired, "metadata": {**metadata, "annotations": annotations}}
 
 
-def holds(wanted: Any, live: Any) -> bool:
-    """Returns whether `live` has everything in `wanted`. Lists must be equal in length and match item by item."""
-    if isinstance(wanted, dict):
-        return isinstance(live, dict) and all(key in live and holds(value, live[key]) for key, value in wanted.items())
-    if isinstance(wanted, list | tuple):
-        same = isinstance(live, list) and len(live) == len(wanted)
-        return same and all(holds(one, other) for one, other in zip(wanted, live, strict=True))
-    return bool(wanted == live)
+def holds(desired: Any, live: Any) -> bool:
+    """Returns whether `live` has everything in `desired`. Lists must be equal in length and match item by item."""
+    if isinstance(desired, dict):
+        return isinstance(live, dict) and all(key in live and holds(value, live[key]) for key, value in desired.items())
+    if isinstance(desired, list | tuple):
+        same = isinstance(live, list) and len(live) == len(desired)
+        return same and all(holds(entry, other) for entry, other in zip(desired, live, strict=True))
+    return bool(desired == live)
 
 
-def in_step(wanted: Manifest, live: Manifest) -> bool:
-    """Returns whether `live` needs no write to become `wanted`, which `to_apply` made."""
-    wanted_metadata, metadata = wanted["metadata"], live["metadata"]
+def in_step(desired: Manifest, live: Manifest) -> bool:
+    """Returns whether `live` needs no write to become `desired`, which `to_apply` made."""
+    desired_metadata, metadata = desired["metadata"], live["metadata"]
     owners = metadata.get("ownerReferences", [])
     return (
-        holds(wanted["spec"], live.get("spec"))
-        and holds(wanted_metadata.get("labels", {}), metadata.get("labels", {}))
-        and holds(wanted_metadata.get("annotations", {}), metadata.get("annotations", {}))
-        and all(any(holds(owner, found) for found in owners) for owner in wanted_metadata.get("ownerReferences", []))
+        holds(desired["spec"], live.get("spec"))
+        and holds(desired_metadata.get("labels", {}), metadata.get("labels", {}))
+        and holds(desired_metadata.get("annotations", {}), metadata.get("annotations", {}))
+        and all(
+            any(holds(owner, live_owner) for live_owner in owners)
+            for owner in desired_metadata.get("ownerReferences", [])
+        )
     )
 
 
-def first_difference(wanted: Manifest, live: Manifest) -> str:
-    """Returns the first field in which `live` differs from `wanted`, as a text."""
+def first_difference(desired: Manifest, live: Manifest) -> str:
+    """Returns the first field in which `live` differs from `desired`, as a text."""
     for part in ("spec", "metadata"):
-        if (found := _differs(wanted[part], live.get(part), part)) is not None:
-            return found
+        if (difference := _differs(desired[part], live.get(part), part)) is not None:
+            return difference
     return "it was changed since it was applied"
 
 
-def _differs(wanted: Any, live: Any, path: str) -> str | None:
+def _differs(desired: Any, live: Any, path: str) -> str | None:
     if path == "metadata.ownerReferences" or path.endswith(APPLIED_ANNOTATION):
         return None
-    if isinstance(wanted, dict) and isinstance(live, dict):
-        below = (_differs(value, live.get(key), f"{path}.{key}") for key, value in wanted.items())
-        return next((found for found in below if found is not None), None)
-    return None if holds(wanted, live) else f"{path} is {shown(live)}, and should be {shown(wanted)}"
+    if isinstance(desired, dict) and isinstance(live, dict):
+        below = (_differs(value, live.get(key), f"{path}.{key}") for key, value in desired.items())
+        return next((difference for difference in below if difference is not None), None)
+    return None if holds(desired, live) else f"{path} is {shown(live)}, and should be {shown(desired)}"
 
 
-def with_replaced(own: Sequence[Manifest], replaced: Iterable[Manifest | None]) -> list[Manifest]:
-    """Returns the existing objects of a gang, and those of another gang that would become its own: a change of these
-    may be refused as well.
-    """
-    uids = {live["metadata"].get("uid") for live in own}
-    return [*own, *(live for live in replaced if live is not None and live["metadata"].get("uid") not in uids)]
+def with_replaced(gang_objects: Sequence[Manifest], replaced: Iterable[Manifest | None]) -> list[Manifest]:
+    """Returns the objects of a gang, and those of other gangs that it would take over: both may refuse a change."""
+    uids = {live["metadata"].get("uid") for live in gang_objects}
+    return [*gang_objects, *(live for live in replaced if live is not None and live["metadata"].get("uid") not in uids)]
 
 
 def owner_of_ours(live: Manifest) -> str | None:
     """Returns the uid of what controls an object that Rollcall manages; None for every other object."""
-    controller = controller_in(live["metadata"]) if _is_managed(live) else None
+    metadata = live["metadata"]
+    is_managed = (metadata.get("labels") or {}).get(LABEL_MANAGED_BY) == MANAGED_BY_ROLLCALL
+    controller = controller_in(metadata) if is_managed else None
     return None if controller is None else controller.uid
 
 
@@ -126,9 +129,7 @@ def is_ours(live: Manifest, owners: Container[str]) -> bool:
 
 
 def left_behind(live: Manifest, podgang: PodGang) -> bool:
-    """Returns whether the object belongs to an earlier PodGang or workload of the same name; the garbage collector
-    deletes it.
-    """
+    """Returns whether an earlier PodGang or workload of the same name owns the object, which is garbage then."""
     controller = controller_in(live["metadata"])
     if controller is None or controller.uid in podgang.owners:
         return False
@@ -147,15 +148,9 @@ def stranger(live: Manifest, owners: Container[str]) -> str | None:
         return None if controller.uid in owners else f"{controller.kind} {controller.name}"
     # No controller: Rollcall made it and its ownerReference was removed, or it existed before.
     manager = (live["metadata"].get("labels") or {}).get(LABEL_MANAGED_BY)
-    return (
-        None
-        if manager == MANAGED_BY_ROLLCALL
-        else f"another manager ({manager or 'it has no label ' + LABEL_MANAGED_BY})"
-    )
-
-
-def _is_managed(live: Manifest) -> bool:
-    return bool((live["metadata"].get("labels") or {}).get(LABEL_MANAGED_BY) == MANAGED_BY_ROLLCALL)
+    if manager == MANAGED_BY_ROLLCALL:
+        return None
+    return f"another manager ({manager or 'it has no label ' + LABEL_MANAGED_BY})"
 
 
 # kube-controller-manager removes it from a PodGroup of scheduling.k8s.io when no pod of the group runs any more. It is
@@ -168,7 +163,7 @@ def leaving(live: Manifest) -> HoldReason:
     """Returns why a gang waits for an object that is being deleted."""
     metadata = live["metadata"]
     why = f"{live['kind']} {metadata['name']} is being deleted"
-    finalizers = [str(one) for one in sequence(metadata.get("finalizers"))]
+    finalizers = [str(finalizer) for finalizer in sequence(metadata.get("finalizers"))]
     if finalizers == [PROTECTION]:
         command = (
             f"kubectl patch podgroups.scheduling.k8s.io {metadata['name']} -n {metadata['namespace']} "
@@ -229,9 +224,9 @@ def plan(podgang: PodGang, facts: ClusterFacts, settings: Settings, *, empty: bo
     if isinstance(podgang, OptedInGang):
         if not profile.backend.makes_gangs_of(podgang.grouped_as):
             return GangPlan(profile, [])
-        if (barred := no_gang(podgang.workload)) is not None and (found := barred.hindrance) is not None:
-            raise inexpressible(found.rule, found.at, found.found, found.why, remedy=found.remedy)
-    return GangPlan(profile, profile.backend.gang_objects(podgang, _known_record(podgang, facts), facts))
+        if (barred := no_gang(podgang.workload)) is not None and (hindrance := barred.hindrance) is not None:
+            raise inexpressible(hindrance.rule, hindrance.at, hindrance.found, hindrance.why, remedy=hindrance.remedy)
+    return GangPlan(profile, profile.backend.gang_objects(podgang, _require_record(podgang, facts), facts))
 
 
 def decided(podgang: PodGang, facts: ClusterFacts, settings: Settings, *, empty: bool = False) -> Profile | SkipReason:
@@ -250,13 +245,13 @@ def decided(podgang: PodGang, facts: ClusterFacts, settings: Settings, *, empty:
         if empty:
             # Before its workload is looked for: a PodGang may name one that never comes.
             return SkipReason.EMPTY
-    record = _known_record(podgang, facts)
+    record = _require_record(podgang, facts)
     if record.scheduler is None:
         return SkipReason.UNRECORDED
     profile = settings.profiles.get(record.scheduler)
     if profile is None:
         return SkipReason.NO_PROFILE
-    skipped = _of_workload(podgang, profile) if isinstance(podgang, OptedInGang) else None
+    skipped = _workload_skip(podgang, profile) if isinstance(podgang, OptedInGang) else None
     return skipped or profile
 
 
@@ -265,7 +260,7 @@ def is_groves(podgang: PodGang) -> bool:
     return podgang.labels.get(grove.LABEL_SCHEDULER) in grove.WRITERS
 
 
-def _known_record(podgang: PodGang, facts: ClusterFacts) -> Record:
+def _require_record(podgang: PodGang, facts: ClusterFacts) -> Record:
     record = recorded(podgang, facts)
     if record is None:
         workload = f"{podgang.namespace}/{podgang.labels.get(grove.LABEL_PART_OF)}"
@@ -273,7 +268,7 @@ def _known_record(podgang: PodGang, facts: ClusterFacts) -> Record:
     return record
 
 
-def _of_workload(gang: OptedInGang, profile: Profile) -> SkipReason | None:
+def _workload_skip(gang: OptedInGang, profile: Profile) -> SkipReason | None:
     if not profile.backend.makes_gangs_of(gang.grouped_as):
         return SkipReason.SCHEDULER if profile.backend.groups_opted_in else None
     if gang.workload.suspended:
@@ -297,9 +292,7 @@ def is_elsewhere(podgang: PodGang, facts: ClusterFacts, settings: Settings) -> b
 
 
 def recorded(podgang: PodGang, facts: ClusterFacts) -> Record | None:
-    """Returns the record of the gang's workload; for a PodGang without a workload its own record. None if the workload
-    is not known.
-    """
+    """Returns the record of a gang's workload, or of a PodGang without one; None if the workload is not known."""
     if isinstance(podgang, OptedInGang):
         record = record_with_train_job(known_workload(podgang.workload), facts)
         return record if podgang.above is None else completed(record, podgang.above)
@@ -308,8 +301,8 @@ def recorded(podgang: PodGang, facts: ClusterFacts) -> Record | None:
         spec = mapping(podgang.raw.get("spec"))
         metadata = mapping(podgang.raw.get("metadata"))
         return record_in(metadata, text(podgang.labels.get(SCHEDULER_LABEL)), text(spec.get("priorityClassName")))
-    known = facts.pod_clique_sets
-    return None if known is None else known.get((podgang.namespace, workload))
+    records = facts.pod_clique_sets
+    return None if records is None else records.get((podgang.namespace, workload))
 
 
 _KAI = "kai-scheduler"
@@ -348,14 +341,14 @@ _SKIPPED = {
 def writer_of(podgang: PodGang, facts: ClusterFacts, settings: Settings) -> GangObjectWriter:
     """Returns who writes the gang objects of `podgang`."""
     try:
-        found = decided(podgang, facts, settings)
+        decision = decided(podgang, facts, settings)
     except FactsUnavailable:
         return GangObjectWriter.NONE
-    if not isinstance(found, SkipReason):
-        return GangObjectWriter.ROLLCALL if found.backend.writable_kinds else GangObjectWriter.NONE
-    if found is SkipReason.GROVE and _is_podgrouper_s(podgang, facts):
+    if not isinstance(decision, SkipReason):
+        return GangObjectWriter.ROLLCALL if decision.backend.writable_kinds else GangObjectWriter.NONE
+    if decision is SkipReason.GROVE and _is_podgrouper_s(podgang, facts):
         return GangObjectWriter.SCHEDULER
-    return _SKIPPED.get(found, GangObjectWriter.NONE)
+    return _SKIPPED.get(decision, GangObjectWriter.NONE)
 
 
 def _is_podgrouper_s(podgang: PodGang, facts: ClusterFacts) -> bool:
@@ -390,50 +383,47 @@ class NameEvidence(NamedTuple):
     workload: Callable[[], PodCliqueSet | None]
 
 
-def gang_of(podgang: PodGang, known: NameEvidence) -> PodGang:
-    """Returns the PodGang with the name of its gang. Raises `Malformed`, and `FactsUnavailable` as `Known.pods`
-    does.
-    """
-    named = _named(podgang, known)
-    return podgang.named(named.gang, divided=_divided(podgang, named.gang, known), present=named.present)
+def gang_of(podgang: PodGang, evidence: NameEvidence) -> PodGang:
+    """Returns the PodGang with its gang's name. Raises `Malformed`, and `FactsUnavailable` as `evidence.pods` does."""
+    gang_name = _decide_name(podgang, evidence)
+    return podgang.named(gang_name.gang, divided=_divided(podgang, gang_name.gang, evidence), present=gang_name.present)
 
 
-def _named(podgang: PodGang, known: NameEvidence) -> GangName:
-    gangs = {one.gang for one in known.holders}
-    if len(gangs) == 1 and all(one.podgang == podgang.name for one in known.holders):
+def _decide_name(podgang: PodGang, evidence: NameEvidence) -> GangName:
+    gangs = {holder.gang for holder in evidence.holders}
+    if len(gangs) == 1 and all(holder.podgang == podgang.name for holder in evidence.holders):
         return GangName(gangs.pop())
-    if grove.LABEL_EPOCH in podgang.labels and known.facts.pod_gang_maps is None:
+    if grove.LABEL_EPOCH in podgang.labels and evidence.facts.pod_gang_maps is None:
         raise FactsUnavailable("the PodGangMaps are not read yet")
-    joined = gang_joined(podgang.name, known.holders, known.facts.pod_gang_map(podgang.namespace, podgang.labels))
-    if known.prepared is None:
+    joined = gang_joined(podgang.name, evidence.holders, evidence.facts.pod_gang_map(podgang.namespace, podgang.labels))
+    if evidence.prepared is None:
         return GangName(joined or podgang.name)
-    pods = sorted(
-        (pod for pod in known.pods() if pod.counts), key=lambda pod: (pod.node is None, pod.created, pod.name)
-    )
-    workload = known.workload() if pods else None
+    counted = (pod for pod in evidence.pods() if pod.counts)
+    pods = sorted(counted, key=lambda pod: (pod.node is None, pod.created, pod.name))
+    workload = evidence.workload() if pods else None
     for pod in pods:
         candidates = dict.fromkeys((joined or podgang.name, podgang.name, *_earlier(pod, workload)))
-        found = next((gang for gang in candidates if _is_in(pod, gang, known.prepared)), None)
-        if found is not None:
-            counted = partial(_present, podgang, pods, found, known.prepared)
-            return GangName(found) if pod.node is None else GangName(found, counted)
+        gang_name = next((gang for gang in candidates if _is_in(pod, gang, evidence.prepared)), None)
+        if gang_name is not None:
+            present = partial(_count_present, podgang, pods, gang_name, evidence.prepared)
+            return GangName(gang_name) if pod.node is None else GangName(gang_name, present)
     return GangName(joined or podgang.name)
 
 
-def _present(
+def _count_present(
     podgang: PodGang, pods: Sequence[GangPod], gang: str, prepared: Callable[[GangPod, str], PodChanges]
 ) -> Mapping[str, int] | None:
-    found = Counter(pod.podclique for pod in pods if pod.node is not None and _is_in(pod, gang, prepared))
-    return found if any(found[member.name] < member.min_replicas for member in podgang.members) else None
+    counts = Counter(pod.podclique for pod in pods if pod.node is not None and _is_in(pod, gang, prepared))
+    return counts if any(counts[member.name] < member.min_replicas for member in podgang.members) else None
 
 
-def _divided(podgang: PodGang, gang: str, known: NameEvidence) -> frozenset[str]:
+def _divided(podgang: PodGang, gang: str, evidence: NameEvidence) -> frozenset[str]:
     """Returns the members whose pods are divided over several gangs."""
-    where = known.facts.pod_gang_map(podgang.namespace, podgang.labels)
+    where = evidence.facts.pod_gang_map(podgang.namespace, podgang.labels)
     holders: dict[str, list[LivingGang]] = {}
-    for one in known.holders:
-        for member in one.members:
-            holders.setdefault(member, []).append(one)
+    for holder in evidence.holders:
+        for member in holder.members:
+            holders.setdefault(member, []).append(holder)
     names = (member.name for member in podgang.members)
     return frozenset(name for name in names if is_divided(gang, podgang.name, name, holders.get(name, ()), where))
 
@@ -443,10 +433,10 @@ def _earlier(pod: GangPod, workload: PodCliqueSet | None) -> Iterator[str]:
     base = map_key(pod.namespace, pod.labels)
     if base is None:
         return
-    group, index = (
-        str(pod.labels.get(label) or "") for label in (grove.LABEL_SCALING_GROUP, grove.LABEL_SCALING_GROUP_REPLICA)
-    )
-    least = {} if workload is None else {f"{base[1]}-{one.name}": one.min_available for one in workload.scaling_groups}
+    group = str(pod.labels.get(grove.LABEL_SCALING_GROUP) or "")
+    index = str(pod.labels.get(grove.LABEL_SCALING_GROUP_REPLICA) or "")
+    scaling_groups = () if workload is None else workload.scaling_groups
+    least = {f"{base[1]}-{scaling_group.name}": scaling_group.min_available for scaling_group in scaling_groups}
     above = int(index) - least[group] if group in least and index.isascii() and index.isdecimal() else -1
     yield base[1] if above < 0 else f"{group}-{above}"
 
@@ -474,28 +464,28 @@ def _parts(
 
 
 def gangs_of_sets(workload: OptedInWorkload, sets: Iterable[LeaderWorkerSet]) -> Iterator[OptedInGang]:
-    """Yields the gangs of the first groups, one for each revision. `sets` name the workload as their controller. Raises
-    `Malformed`.
-    """
+    """Yields the gangs of the first groups, one a revision; the workload controls `sets`. Raises `Malformed`."""
     revisions: dict[str, dict[str, LeaderWorkerSet]] = {}
-    for made in sets:
-        role, maker = text(made.labels.get(workload.role_label)), made.controller
+    for leader_worker_set in sets:
+        role, maker = text(leader_worker_set.labels.get(workload.role_label)), leader_worker_set.controller
         if role is not None and maker is not None and maker.uid == workload.uid:
-            name = shared_name(made.name, role)
-            if name != made.name:
-                revisions.setdefault(name, {})[role] = made
+            name = shared_name(leader_worker_set.name, role)
+            if name != leader_worker_set.name:
+                revisions.setdefault(name, {})[role] = leader_worker_set
     stated = {role.part.name: role for role in workload.roles}
     for name, made_for in revisions.items():
-        roles = {role: _role(role, made, stated.get(role)) for role, made in made_for.items()}
+        roles = {role: _role(role, leader_worker_set, stated.get(role)) for role, leader_worker_set in made_for.items()}
         # Sets are made one after the other, and without the next one the first must not start. A revision with another
         # role is an old one.
         every = {**stated, **roles} if roles.keys() <= stated.keys() else roles
         yield from gang_of_first_groups(workload, name, every.values())
 
 
-def _role(name: str, made: LeaderWorkerSet, stated: LeaderWorkerSetRole | None) -> LeaderWorkerSetRole:
+def _role(name: str, leader_worker_set: LeaderWorkerSet, stated: LeaderWorkerSetRole | None) -> LeaderWorkerSetRole:
     return LeaderWorkerSetRole(
-        made.parts[-1]._replace(name=name), made.replicas if stated is None else stated.groups, made.size
+        leader_worker_set.parts[-1]._replace(name=name),
+        leader_worker_set.replicas if stated is None else stated.groups,
+        leader_worker_set.size,
     )
 
 
@@ -530,7 +520,7 @@ class MemberGangs:
     def having(self, namespace: str, members: list[str]) -> Iterator[LivingGang]:
         """Yields the gangs that contain one of these members, once for each object."""
         for member in dict.fromkeys(members):
-            if (found := self._by_name.get((namespace, member))) is not None:
-                yield found._replace(members=(member,))
-        for key in dict.fromkeys(key for one in members for key in self._others.having((namespace, one))):
+            if (gang := self._by_name.get((namespace, member))) is not None:
+                yield gang._replace(members=(member,))
+        for key in dict.fromkeys(key for member in members for key in self._others.having((namespace, member))):
             yield self._others[key]

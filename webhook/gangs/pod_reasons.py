@@ -61,9 +61,9 @@ class Wait(NamedTuple):
 
 def anchors_of(podgang: PodGang, pods: Iterable[GangPod], facts: ClusterFacts) -> tuple[str, ...]:
     """Returns the names of the PodGangs that Grove starts before `podgang`."""
-    known = facts.pod_gang_map(podgang.namespace, podgang.labels)
-    if known is not None and known.entry_of(podgang.name) is not None:
-        names = known.anchors_of(podgang.name)
+    pod_gang_map = facts.pod_gang_map(podgang.namespace, podgang.labels)
+    if pod_gang_map is not None and pod_gang_map.entry_of(podgang.name) is not None:
+        names = pod_gang_map.anchors_of(podgang.name)
     else:
         names = [pod.base for pod in pods if pod.base is not None]
     return tuple(islice((name for name in dict.fromkeys(names) if name != podgang.name), _MOST))
@@ -79,16 +79,16 @@ def wait_of(podgang: PodGang, names: Iterable[str], anchors: Anchors | None) -> 
         explain = f"rollcall explain podgang/{name} -n {podgang.namespace}"
         if anchors is None:
             return Wait(name, HoldReason(GangReason.ANCHOR, f"Grove starts it after {name}", explain))
-        found = anchors(name)
-        if found is None:
+        anchor = anchors(name)
+        if anchor is None:
             why = f"it waits for its anchor {name}, which does not exist or cannot be read"
             return Wait(name, HoldReason(GangReason.ANCHOR, why, "Grove's operator creates it; read its log"))
-        if not found.started:
-            return Wait(name, _behind(found, explain))
+        if not anchor.started:
+            return Wait(name, _anchor_reason(anchor, explain))
     return None
 
 
-def _behind(anchor: Anchor, explain: str) -> HoldReason:
+def _anchor_reason(anchor: Anchor, explain: str) -> HoldReason:
     why = f"it waits for its anchor {anchor.name}, which is {anchor.state}"
     if anchor.first is None:
         return HoldReason(GangReason.ANCHOR, why, explain)
@@ -213,37 +213,37 @@ class MemberTally(NamedTuple):
 
 def tallies(podgang: PodGang, pods: Iterable[GangPod]) -> list[MemberTally]:
     """Returns the members of a gang, each with its pods."""
-    by_member, found = _by_member(pods), []
+    by_member, counted = _group_by_member(pods), []
     for member in podgang.members:
-        own = tuple(by_member.get(label_value(member.name), ()))
-        found.append(MemberTally(member, own, sum(pod.node is not None for pod in own)))
-    return found
+        member_pods = tuple(by_member.get(label_value(member.name), ()))
+        counted.append(MemberTally(member, member_pods, sum(pod.node is not None for pod in member_pods)))
+    return counted
 
 
-def _by_member(pods: Iterable[GangPod]) -> dict[str, list[GangPod]]:
+def _group_by_member(pods: Iterable[GangPod]) -> dict[str, list[GangPod]]:
     """Returns the pods that count, by the label of their member."""
-    found: dict[str, list[GangPod]] = {}
+    by_member: dict[str, list[GangPod]] = {}
     for pod in pods:
         if pod.counts:
-            found.setdefault(pod.podclique, []).append(pod)
-    return found
+            by_member.setdefault(pod.podclique, []).append(pod)
+    return by_member
 
 
 def too_few(podgang: PodGang, counted: Sequence[MemberTally], unnamed: Sequence[GangPod]) -> Iterator[HoldReason]:
-    """Members with fewer pods than they need to start. `unnamed` are pods that the PodGang does not name yet."""
+    """Yields the members with fewer pods than they need to start. The PodGang does not name the `unnamed` pods yet."""
     maker, kind, of = _maker(podgang)
-    named, waiting = podgang.pod_names(), _by_member(unnamed)
+    pod_names, waiting = podgang.pod_names(), _group_by_member(unnamed)
     for tally in counted:
         member, there = tally.member, len(tally.pods)
         if there >= member.min_replicas:
             continue
-        known = {pod.name for pod in tally.pods}
-        gone = [name for name in named.get(member.name, ()) if name not in known]
+        existing = {pod.name for pod in tally.pods}
+        gone = [name for name in pod_names.get(member.name, ()) if name not in existing]
         late = waiting.get(label_value(member.name), [])
         has = f"{member.name} has {_pods(there)} of the {member.min_replicas} that it needs to start"
         look = f"kubectl describe {kind} {of or member.name} -n {podgang.namespace}"
         if there + len(late) >= member.min_replicas:
-            why = f"{has}: the PodGang does not name {_names(pod.name for pod in late)} yet{_since(late)}"
+            why = f"{has}: the PodGang does not name {_names(pod.name for pod in late)} yet{_since_text(late)}"
             yield HoldReason(
                 GangReason.UNNAMED,
                 why,
@@ -261,8 +261,8 @@ def too_few(podgang: PodGang, counted: Sequence[MemberTally], unnamed: Sequence[
 def gated(
     counted: Sequence[MemberTally], waits: HoldReason | None = None, queued: HoldReason | None = None
 ) -> Iterator[HoldReason]:
-    """Gates that are still on: schedulers skip a gated pod, and a gang scheduler waits for it. `waits` says for which
-    anchor Grove's gate is on, and `queued` why Kueue's is.
+    """Yields the gates that are still on: a scheduler skips a gated pod and waits for it. `waits` says for which anchor
+    Grove's gate is on, and `queued` why Kueue's is.
     """
     by_gate: dict[str, list[GangPod]] = {}
     for tally in counted:
@@ -270,28 +270,28 @@ def gated(
             for gate in _telling(pod):
                 by_gate.setdefault(gate, []).append(pod)
     for gate, pods in by_gate.items():
-        known = {grove.GATE: waits, **dict.fromkeys(_OF_ADMISSION, queued)}.get(gate)
-        if known is not None:
-            yield known
+        hold_reason = {grove.GATE: waits, **dict.fromkeys(_OF_ADMISSION, queued)}.get(gate)
+        if hold_reason is not None:
+            yield hold_reason
             continue
-        since = _since(pods) if gate == grove.GATE else ""
+        since = _since_text(pods) if gate == grove.GATE else ""
         yield HoldReason(GangReason.GATED, f"{_have(pods)} the gate {gate}{since}", _who_lifts(gate, pods[0]))
 
 
 def waiting_for_resync(podgang: PodGang, roster: Roster) -> Iterator[HoldReason]:
-    """Pods of a gang that has started, which Grove's gate still holds: those that the PodGang does not name yet, and
+    """Yields the pods of a started gang that Grove's gate still holds: those that the PodGang does not name yet, and
     those that it names (ai-dynamo/grove#847).
     """
     for pods, names_them in ((roster.unnamed, False), (roster.members, True)):
         held = [pod for pod in pods if pod.counts and grove.GATE in pod.gates]
         if held:
-            why = f"{_have(held)} the gate {grove.GATE}{_since(held)}, and the gang has started without"
+            why = f"{_have(held)} the gate {grove.GATE}{_since_text(held)}, and the gang has started without"
             waits = f"Grove's operator adds the pods to the PodGang, and then removes it; {_resync(podgang)}"
             yield HoldReason(GangReason.GATED, why, _who_lifts(grove.GATE, held[0]) if names_them else waits)
 
 
-def _since(pods: Iterable[GangPod]) -> str:
-    """Since when the oldest of these pods has its gates: pods only get them when they are created."""
+def _since_text(pods: Iterable[GangPod]) -> str:
+    """Returns since when the oldest of these pods has its gates: pods only get them when they are created."""
     created = min((pod.created for pod in pods if pod.created), default="")
     return f" since {created}" if created else ""
 
@@ -301,7 +301,7 @@ _RESYNC = f"within {grove.RESYNC_MINUTES} minutes if this Grove has the resync (
 
 
 def _resync(podgang: PodGang) -> str:
-    """When Grove names pods that it has missed, and how it does so at once."""
+    """Returns when Grove names pods that it has missed, and how it does so at once."""
     owner = podgang.pod_clique_set
     name = owner.name if owner is not None else "NAME"
     command = (
@@ -350,7 +350,7 @@ def _who_lifts(gate: str, pod: GangPod) -> str:
 
 
 def migration(workload: PodCliqueSet) -> Iterator[HoldReason]:
-    """Grove's migration of a set to PodGangMaps: until it is done, Grove's operator does nothing else for the set."""
+    """Yields that Grove migrates a set to PodGangMaps: until that is done, Grove does nothing else for it."""
     if workload.migrating:
         why = (
             "Grove migrates its PodCliqueSet to PodGangMaps; while the set has the condition "
@@ -369,15 +369,17 @@ def unscheduled(
     """Yields the scheduler's message about the pods it has not placed, if there is no other reason. `groups` are the
     conditions in which it says why it has not placed the gang's groups.
     """
-    if (refused := next((one for one in groups if one.reason in _GROUP_ERRORS), None)) is not None:
+    if (refused := next((group for group in groups if group.reason in _GROUP_ERRORS), None)) is not None:
         says = f"{scheduler} reports for {refused.group} ({refused.reason}): {_cut(refused.message)}"
         yield HoldReason(GangReason.GROUP_ERROR, says, "correct what the message names; the pods wait until then")
         return
     waiting = [pod for tally in counted if not tally.started for pod in tally.pods if pod.node is None]
-    told = [(pod.name, pod.unscheduled) for pod in waiting if pod.unscheduled is not None and pod.unscheduled.message]
+    reports = [
+        (pod.name, pod.unscheduled) for pod in waiting if pod.unscheduled is not None and pod.unscheduled.message
+    ]
     # The others wait for the pods that are not tried.
-    told = [one for one in told if one[1].reason == _NOT_READY] or told
-    if not told and (group := next((one for one in groups if one.message), None)) is not None:
+    reports = [report for report in reports if report[1].reason == _NOT_READY] or reports
+    if not reports and (group := next((group for group in groups if group.message), None)) is not None:
         error = group.reason == "SchedulerError"
         says = f"{scheduler} reports for {group.group} ({group.reason}): {_cut(group.message)}"
         room = f"free resources for the whole gang, or request less{advice}"
@@ -385,15 +387,15 @@ def unscheduled(
             *((GangReason.SCHEDULER_ERROR, says, "read its log") if error else (GangReason.NO_ROOM, says, room))
         )
         return
-    if not told:
+    if not reports:
         why = f"all pods exist and have no gate, but {scheduler} has not reported on them"
         yield HoldReason(GangReason.SILENT, why, f"check that {scheduler} is running, and read its log{advice}")
         return
-    name, said = min(told, key=lambda one: (*_tells_less(one[1].message), one[0]))
-    says = f"{scheduler} reports for pod {name}: {_cut(said.message)}"
-    if said.reason == "SchedulerError":
+    name, condition = min(reports, key=lambda report: (*_tells_less(report[1].message), report[0]))
+    says = f"{scheduler} reports for pod {name}: {_cut(condition.message)}"
+    if condition.reason == "SchedulerError":
         yield HoldReason(GangReason.SCHEDULER_ERROR, says, "read its log")
-    elif said.reason == _NOT_READY:
+    elif condition.reason == _NOT_READY:
         yield HoldReason(GangReason.NOT_READY, says, "remove what the message names; until then the pod is not tried")
     else:
         yield HoldReason(GangReason.NO_ROOM, says, f"free resources for the whole gang, or request less{advice}")
@@ -404,16 +406,18 @@ def _tells_less(message: str) -> tuple[bool, bool]:
     return _OF_NODES not in message, _OF_ANOTHER in message
 
 
-def astray(found: Sequence[Escaped], podgang: PodGang) -> Iterator[HoldReason]:
-    """Pods that are not prepared like the others: the scheduler counts them for another gang, or for none."""
+def astray(escaped_pods: Sequence[Escaped], podgang: PodGang) -> Iterator[HoldReason]:
+    """Yields pods that are not prepared like the others: the scheduler counts them for another gang, or for none."""
     by_kind: dict[str, list[GangPod]] = {}
-    for one in found:
-        if one.dropped:
-            field = one.dropped[0].replace("/", ".").lstrip(".")
-            why = f"the API server dropped {field} of pod {one.pod.name}, which its scheduler needs to find the gang"
+    for escaped in escaped_pods:
+        if escaped.dropped:
+            field = escaped.dropped[0].replace("/", ".").lstrip(".")
+            why = (
+                f"the API server dropped {field} of pod {escaped.pod.name}, which its scheduler needs to find the gang"
+            )
             yield HoldReason(GangReason.API_MISSING, why, "enable the API server's feature gate for that field")
         else:
-            by_kind.setdefault(one.escape.value, []).append(one.pod)
+            by_kind.setdefault(escaped.escape.value, []).append(escaped.pod)
     for kind, pods in by_kind.items():
         why = f"{_pods(len(pods))} ({_names(pod.name for pod in pods)}) {_ESCAPED[kind]}"
         names = " ".join(pod.name for pod in pods[:_NAMED])
@@ -426,8 +430,8 @@ def astray(found: Sequence[Escaped], podgang: PodGang) -> Iterator[HoldReason]:
 
 
 def unowned(roster: Roster, podgang: PodGang) -> Iterator[HoldReason]:
-    """Pods with the gang's labels, or with the mark of one of its groups, that do not belong to it. They are reported,
-    but hide no other reason: any user may create them.
+    """Yields the pods with the gang's labels, or with the mark of one of its groups, that do not belong to it. They
+    hide no other reason: any user may create them.
     """
     labelled = [pod.name for pod in roster.unowned if pod.counts]
     marked = [pod.name for pod in roster.strangers if pod.counts]
@@ -455,9 +459,7 @@ _ESCAPED = {
 
 
 def _maker(podgang: PodGang) -> tuple[str, str, str]:
-    """Returns what creates the gang's pods; and the kind and, if known, the name of the object to inspect if pods are
-    missing.
-    """
+    """Returns what creates the gang's pods, and the kind and name (if known) of the object to inspect."""
     if isinstance(podgang, OptedInGang):
         return "its controller", podgang.workload_kind.lower(), podgang.workload.name
     return "Grove", "podclique", ""

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from webhook.cluster.client import Client
 from webhook.cluster.clock import MACHINE_CLOCK, Clock
 from webhook.cluster.requests import BOUND, METADATA_ONLY
-from webhook.cluster.watch import Index, ServedWatch, Watch
+from webhook.cluster.watch import ServedWatch, Watch
 from webhook.gangs.key import GangKey, Grouping, shared_key
 from webhook.gangs.members import (
     OF_GANGS,
@@ -45,7 +45,7 @@ from webhook.workloads.opted_in_gang import GANG_LABEL, OptedInGang
 LONGEST = 5
 
 # Those of kinds that are written in Python.
-_NEEDED = frozenset((one.api.group, one.api.kind) for one in (*OF_GROVE, *OF_OPTED_IN))
+_NEEDED = frozenset((resource.api.group, resource.api.kind) for resource in (*OF_GROVE, *OF_OPTED_IN))
 # API group, kind, namespace and name.
 ControllerKey = tuple[str, str, str, str]
 
@@ -81,9 +81,7 @@ class Controllers:
         *,
         clock: Clock = MACHINE_CLOCK,
     ) -> None:
-        """`pod` returns what is known of a pod: in a LeaderWorkerSet the leader pod controls the workers'
-        StatefulSet.
-        """
+        """`pod` returns a pod that controls others, as the leader of a LeaderWorkerSet's group does."""
         self._changed = changed
         self._pod = pod
         self._kinds = {
@@ -105,42 +103,41 @@ class Controllers:
     @property
     def filled(self) -> bool:
         """Whether the served kinds are known and all their objects were read once."""
-        return self._followed and all(found.filled or self._is_spared(kind) for kind, found in self._kinds.items())
+        kinds = self._kinds.items()
+        return self._followed and all(served_watch.filled or self._is_spared(kind) for kind, served_watch in kinds)
 
     def _is_spared(self, kind: tuple[str, str]) -> bool:
-        """Returns whether a kind cannot be read that only declared kinds of workloads need: the others go on without
-        it.
-        """
+        """Returns whether a kind that only declared kinds need cannot be read: the others go on without it."""
         watch = self._kinds[kind].watch
         return kind not in _NEEDED and watch is not None and watch.trouble is not None
 
     def follow(self, served: Container[Api]) -> None:
         """Starts watching the kinds that the cluster serves."""
         self._followed = True
-        for found in self._kinds.values():
-            found.follow(served=found.resource.api in served)
+        for served_watch in self._kinds.values():
+            served_watch.follow(served=served_watch.resource.api in served)
 
     def watches(self) -> Iterator[tuple[str, Watch]]:
         """Yields all watches, each with its kind."""
-        for (_, kind), found in self._kinds.items():
-            if found.watch is not None:
-                yield kind, found.watch
+        for (_, kind), served_watch in self._kinds.items():
+            if served_watch.watch is not None:
+                yield kind, served_watch.watch
 
     async def close(self) -> None:
         """Stops all watches."""
-        await asyncio.gather(*(found.close() for found in self._kinds.values()))
+        await asyncio.gather(*(served_watch.close() for served_watch in self._kinds.values()))
 
     def above(self, namespace: str, controller: OwnerReference | None) -> list[OwnerReference]:
         """Returns the chain of controllers above an object, starting with the one that the object itself names.
 
         Each further controller is named by an existing object whose uid matches the reference to it.
         """
-        found: list[OwnerReference] = []
-        while controller is not None and len(found) < LONGEST:
-            found.append(controller)
-            known = self._known(controller_key(namespace, controller))
-            controller = None if known is None or known.uid != controller.uid else known.controller
-        return found
+        chain: list[OwnerReference] = []
+        while controller is not None and len(chain) < LONGEST:
+            chain.append(controller)
+            controlled = self._find(controller_key(namespace, controller))
+            controller = None if controlled is None or controlled.uid != controller.uid else controlled.controller
+        return chain
 
     def is_read(self, resource: Resource) -> bool:
         """Returns whether the cluster serves a kind, and all objects of it were read."""
@@ -149,12 +146,13 @@ class Controllers:
 
     def is_below(self, resource: Resource, key: ObjectKey, uid: str) -> bool:
         """Returns whether an object of this kind exists and something with that uid is above it."""
-        known = self._known((resource.api.group, resource.api.kind, *key))
-        return known is not None and any(found.uid == uid for found in self.above(key[0], known.controller))
+        controlled = self._find((resource.api.group, resource.api.kind, *key))
+        above = [] if controlled is None else self.above(key[0], controlled.controller)
+        return any(reference.uid == uid for reference in above)
 
     def is_uncontrolled(self, resource: Resource, key: ObjectKey) -> bool:
         """Returns whether an object of this kind exists and has no controller."""
-        controlled = self._known((resource.api.group, resource.api.kind, *key))
+        controlled = self._find((resource.api.group, resource.api.kind, *key))
         return controlled is not None and controlled.controller is None
 
     def unseen(self, namespace: str, above: Sequence[OwnerReference]) -> Resource | None:
@@ -163,14 +161,14 @@ class Controllers:
             return None
         last, kind = above[-1], controller_key(namespace, above[-1])[:2]
         followed = self._kinds.get(kind)
-        known = self._known(controller_key(namespace, last))
-        if known is not None and known.uid == last.uid:
+        controlled = self._find(controller_key(namespace, last))
+        if controlled is not None and controlled.uid == last.uid:
             return None
         if kind == (PODS.api.group, PODS.api.kind):
             return PODS
         return followed.resource if followed is not None and followed.watch is not None else None
 
-    def _known(self, key: ControllerKey) -> Controlled | None:
+    def _find(self, key: ControllerKey) -> Controlled | None:
         group, kind, *place = key
         if (group, kind) == (PODS.api.group, PODS.api.kind):
             return self._pod((place[0], place[1]))
@@ -179,21 +177,21 @@ class Controllers:
 
     def _noticed(self, api: Api, key: ObjectKey) -> None:
         where = (api.group, api.kind, *key)
-        found = self._known(where)
-        controller = None if found is None else found.controller
+        controlled = self._find(where)
+        controller = None if controlled is None else controlled.controller
         above = None if controller is None else controller_key(key[0], controller)
         self._below.move(where, above if above is not None and above[:2] in self._kinds else None)
-        told, level = {where}, [where]
+        reported, level = {where}, [where]
         # Nothing that is further below has this object in its chain. Any user may write longer chains, and circles.
         for _ in range(LONGEST):
-            for one in level:
-                self._changed(one)
-            level = [below for one in level for below in self._below.members(one) if below not in told]
-            told.update(level)
+            for changed_key in level:
+                self._changed(changed_key)
+            level = [below for parent in level for below in self._below.members(parent) if below not in reported]
+            reported.update(level)
 
 
 def read_controlled(raw: Manifest) -> tuple[ObjectKey, Controlled]:
-    """Key, uid and controller of one object. Raises `Malformed`."""
+    """Returns key, uid and controller of one object. Raises `Malformed`."""
     metadata = mapping(raw.get("metadata"))
     return key_of(raw), Controlled(text(metadata.get("uid")) or "", kept_controller(metadata))
 
@@ -233,20 +231,20 @@ class GangPods:
         self._watch = Watch(
             client,
             Projection("", PODS, read, most=POD_BYTES, own_key=True),
-            self._pods_read,
+            lambda _: self._kind_read(),
             self._noticed,
             selector,
             replaced=None if ended is None else self._replaced,
             clock=clock,
         )
-        self._controllers = Controllers(
+        self.controllers = Controllers(
             client, kinds, self._controller_noticed, self._kind_read, self._controlled, clock=clock
         )
 
     @property
     def filled(self) -> bool:
         """Whether all pods and the controllers above them were read once."""
-        return self._watch.filled and self._controllers.filled
+        return self._watch.filled and self.controllers.filled
 
     def of(self, gang: GangKey) -> list[GangPod]:
         """Returns the pods that name a gang, members or not, sorted by name."""
@@ -270,60 +268,53 @@ class GangPods:
 
     def roster(self, podgang: PodGang, pods: list[GangPod]) -> Roster:
         """Splits `pods`, which name a gang, into members and others."""
-        return roster(podgang, [(pod, self._above(pod)) for pod in pods])
+        return roster(podgang, [(pod, self._chain(pod)) for pod in pods])
 
     def controlled_by(self, uid: str, pods: Iterable[GangPod]) -> list[GangPod]:
-        """Those of `pods` that have the object with that uid in their chain of controllers."""
-        return [pod for pod in pods if any(found.uid == uid for found in self._above(pod))]
-
-    @property
-    def controllers(self) -> Controllers:
-        """The controllers between pods and their workloads."""
-        return self._controllers
+        """Returns those of `pods` that have the object with that uid in their chain of controllers."""
+        return [pod for pod in pods if any(reference.uid == uid for reference in self._chain(pod))]
 
     def follow(self, served: Container[Api]) -> None:
         """Starts watching the served kinds of controllers between pods and their workloads."""
-        self._controllers.follow(served)
+        self.controllers.follow(served)
 
     def watches(self) -> Iterator[tuple[str, Watch]]:
         """Yields all watches, each with its kind."""
         yield PODS.api.kind, self._watch
-        yield from self._controllers.watches()
+        yield from self.controllers.watches()
 
     def any_gated(self, gang: GangKey) -> bool:
-        """Returns whether any pod of a gang has Rollcall's gate. Must be fast: called for each pod event, for gangs of
-        thousands.
-        """
+        """Returns whether any pod of a gang has Rollcall's gate. Called for each pod event, so it must be fast."""
         return bool(self._gated.members(gang))
 
     async def run(self) -> None:
-        """Follows, until cancelled."""
+        """Follows the pods until cancelled."""
         await self._watch.run()
 
     async def close(self) -> None:
         """Stops watching the controllers between pods and their workloads."""
-        await self._controllers.close()
+        await self.controllers.close()
 
-    def _above(self, pod: GangPod) -> list[OwnerReference]:
-        return self._controllers.above(pod.namespace, pod.controller)
+    def _chain(self, pod: GangPod) -> list[OwnerReference]:
+        return self.controllers.above(pod.namespace, pod.controller)
 
     def _controlled(self, key: ObjectKey) -> Controlled | None:
-        found: GangPod | None = self._watch.index.entries.get(key)
-        return None if found is None else Controlled(found.uid, found.controller)
+        pod: GangPod | None = self._watch.index.entries.get(key)
+        return None if pod is None else Controlled(pod.uid, pod.controller)
 
     def _replaced(self, before: GangPod, after: GangPod | None, *, watched: bool) -> None:
         cause = cause_of_end(before, after, watched=watched)
         if cause is not None and before.kind and self._ended is not None:
-            self._ended(PodEnd(before, self._above(before), cause))
+            self._ended(PodEnd(before, self._chain(before), cause))
 
     def _noticed(self, key: ObjectKey) -> None:
         before = self._of.group(key)
-        found: GangPod | None = self._watch.index.entries.get(key)
-        now = None if found is None or not found.kind else shared_key(found.gang)
+        pod: GangPod | None = self._watch.index.entries.get(key)
+        now = None if pod is None or not pod.kind else shared_key(pod.gang)
         self._of.move(key, now)
-        self._on_node.move(key, None if found is None or now is None else found.node)
-        self._gated.move(key, now if found is not None and found.gate is not None else None)
-        controller = None if found is None else found.controller
+        self._on_node.move(key, None if pod is None or now is None else pod.node)
+        self._gated.move(key, now if pod is not None and pod.gate is not None else None)
+        controller = None if pod is None else pod.controller
         self._below.move(key, None if controller is None else controller_key(key[0], controller))
         if before is not None and before != now:
             self._changed(before)
@@ -336,9 +327,6 @@ class GangPods:
         for gang in concerned:
             if gang is not None:
                 self._changed(gang)
-
-    def _pods_read(self, _: Index) -> None:
-        self._kind_read()
 
     def _kind_read(self) -> None:
         for gang in list(self._of.groups()):
@@ -418,7 +406,7 @@ class Stages:
         objects = self._client.items(kind, namespace=namespace, selector=selector, accept=METADATA_ONLY)
         async with aclosing(objects):
             async for raw in objects:
-                _, found = read_controlled(raw)
-                if found.uid == reference.uid:
-                    return found.controller
+                _, controlled = read_controlled(raw)
+                if controlled.uid == reference.uid:
+                    return controlled.controller
         return None

@@ -59,12 +59,7 @@ class FollowedPodGangs:
     """The PodGangs among the objects of `stores`."""
 
     def __init__(
-        self,
-        settings: Settings,
-        live: LiveFacts,
-        stores: Stores,
-        pods: GangPods,
-        workloads: StoredWorkloads,
+        self, settings: Settings, live: LiveFacts, stores: Stores, pods: GangPods, workloads: StoredWorkloads
     ) -> None:
         self._settings = settings
         self._live = live
@@ -96,11 +91,9 @@ class FollowedPodGangs:
         self._live.set_part(POD_GANGS.part, self._known)
 
     def gang(self, key: GangKey) -> PodGang | None:
-        """Returns a PodGang; None if it does not exist. Raises `Malformed`, and `FactsUnavailable` if its gang's name
-        is not known yet.
-        """
-        found = self._stored(key.namespace, key.name)
-        return None if found is None else self._named(PodGang(found))
+        """Returns a PodGang or None. Raises `Malformed`, and `FactsUnavailable` while its gang's name is not known."""
+        manifest = self._stored(key.namespace, key.name)
+        return None if manifest is None else self._decide_gang_name(PodGang(manifest))
 
     def is_needed(self, key: GangKey, objects: Iterable[Manifest]) -> bool:
         """Returns whether the gang objects of a PodGang that is missing are still needed: a pod names it, or a
@@ -155,7 +148,7 @@ class FollowedPodGangs:
         return [key for key in self._empty.having(there) if self._makes(self._empty[key].uid, there)]
 
     def forget(self, key: GangKey) -> bool:
-        """Forgets that a PodGang was found empty. Return whether it was."""
+        """Forgets that a PodGang was found empty. Returns whether it was."""
         return self._empty.pop(key, None) is not None
 
     @property
@@ -167,59 +160,57 @@ class FollowedPodGangs:
         )
 
     def _makes(self, uid: str | None, pod_clique: ObjectKey) -> bool:
-        """Returns whether a PodClique exists and has the controller with this uid above it, or without a uid no
-        controller.
-        """
+        """Returns whether a PodClique exists below the controller with this uid; without a uid, below none."""
         controllers = self._pods.controllers
         if uid is None:
             return controllers.is_uncontrolled(POD_CLIQUES, pod_clique)
         return controllers.is_below(POD_CLIQUES, pod_clique, uid)
 
-    def _named(self, podgang: PodGang) -> PodGang:
+    def _decide_gang_name(self, podgang: PodGang) -> PodGang:
         """Returns the PodGang with the name of its gang. Raises `FactsUnavailable`."""
         facts, record = self._live.facts, recorded(podgang, self._live.facts)
         profile = None if record is None else self._settings.profiles.get(record.scheduler or "")
         key = (podgang.namespace, str(podgang.labels.get(grove.LABEL_PART_OF) or ""))
-        known = NameEvidence(
+        evidence = NameEvidence(
             of_set(
                 self._stores.holding(podgang.namespace, (member.name for member in podgang.members)),
                 None if podgang.pod_clique_set is None else podgang.pod_clique_set.uid,
             ),
             lambda: self._living(podgang),
-            None if record is None or profile is None else partial(_prepared, profile, record, facts),
+            None if record is None or profile is None else partial(_pod_changes, profile, record, facts),
             facts,
             lambda: self._workload_of(key),
         )
-        return gang_of(podgang, known)
+        return gang_of(podgang, evidence)
 
     def _workload_of(self, key: ObjectKey) -> PodCliqueSet | None:
         """Returns a PodCliqueSet; None if it does not exist. Raises `FactsUnavailable`."""
         if not self._workloads.filled:
             # Without it the gang would get another name, and keep that.
             raise FactsUnavailable("the PodCliqueSets are not read yet")
-        found = self._workloads.get(key)
-        return None if found is None else PodCliqueSet(found)
+        manifest = self._workloads.get(key)
+        return None if manifest is None else PodCliqueSet(manifest)
 
     def _living(self, podgang: PodGang) -> Sequence[GangPod]:
         """Returns the pods that the controllers of a PodGang's workload made for it. Raises `FactsUnavailable`."""
         if not self._pods.filled:
             raise FactsUnavailable("the pods of the gangs are not read yet")
-        found = self._pods.roster(podgang, self._pods.of(key_of_gang(podgang)))
-        return [*found.members, *found.unnamed]
+        roster = self._pods.roster(podgang, self._pods.of(key_of_gang(podgang)))
+        return [*roster.members, *roster.unnamed]
 
     def _is_left(self, podclique: str, gang: str, namespace: str, owner: OwnerReference) -> bool:
         """Returns whether a PodClique of the set `owner` exists and is in fewer other gangs than the PodGangMap says. A
         gang whose PodGang is missing too is no other gang: Grove may be renaming both.
         """
         replica = podclique.removeprefix(f"{owner.name}-").partition("-")[0]
-        known = (self._live.facts.pod_gang_maps or {}).get((namespace, f"{owner.name}-{replica}"))
+        pod_gang_map = (self._live.facts.pod_gang_maps or {}).get((namespace, f"{owner.name}-{replica}"))
         if not self._pods.controllers.is_below(POD_CLIQUES, (namespace, podclique), owner.uid or ""):
             return False
-        needed = 1 if known is None else sum(1 for _ in known.entries_with(podclique))
+        needed = 1 if pod_gang_map is None else sum(1 for _ in pod_gang_map.entries_with(podclique))
         others = {
-            one.gang
-            for one in self._stores.holding(namespace, [podclique])
-            if one.gang != gang and self._stored(namespace, one.podgang) is not None
+            holder.gang
+            for holder in self._stores.holding(namespace, [podclique])
+            if holder.gang != gang and self._stored(namespace, holder.podgang) is not None
         }
         return len(others) < needed
 
@@ -228,8 +219,6 @@ class FollowedPodGangs:
         return None if store is None else store.objects.get((namespace, name))
 
 
-def _prepared(profile: Profile, record: Record, facts: ClusterFacts, pod: GangPod, gang: str) -> PodChanges:
-    """Returns what preparation would write on a pod of a PodGang if its gang had that name. Raises
-    `FactsUnavailable`.
-    """
+def _pod_changes(profile: Profile, record: Record, facts: ClusterFacts, pod: GangPod, gang: str) -> PodChanges:
+    """Returns what preparation would write on a pod in a gang of that name. Raises `FactsUnavailable`."""
     return profile.backend.prepare_pod(profile.member(pod.namespace, gang, pod.podclique, record, facts))

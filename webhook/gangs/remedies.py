@@ -16,7 +16,7 @@ from webhook.config.settings import Profile
 from webhook.errors import FactsUnavailable, Inexpressible
 from webhook.gangs.escapes import Escape
 from webhook.gangs.health import GangHealth, GangState, Observed
-from webhook.gangs.hold_reasons import GangReason, HoldReason
+from webhook.gangs.hold_reasons import GangReason
 from webhook.gangs.key import POD_GANG
 from webhook.gangs.members import GangPod
 from webhook.gangs.object_plan import PROTECTION, SkipReason, left_behind, other_owner
@@ -107,14 +107,14 @@ Excepted = Callable[[GangPod], bool]
 
 
 def nothing_excepted(_: GangPod) -> bool:
-    """No pod is excepted."""
+    """Returns that no pod is excepted."""
     return False
 
 
 def may_need_remedy(health: GangHealth) -> bool:
     """Returns whether `needed_remedy` may find a remedy; cheap, for each judgement."""
-    reasons = {one.reason for one in health.obstacles}
-    if GangReason.OBJECT_LEAVING in reasons or any(one.escape is Escape.FOREIGN for one in health.escaped):
+    reasons = {obstacle.reason for obstacle in health.obstacles}
+    if GangReason.OBJECT_LEAVING in reasons or any(escaped.escape is Escape.FOREIGN for escaped in health.escaped):
         return True
     return health.unnamed > 0 or _lacks_nothing(health)
 
@@ -122,7 +122,7 @@ def may_need_remedy(health: GangHealth) -> bool:
 def _lacks_nothing(health: GangHealth) -> bool:
     """Returns whether a gang lacks nothing but its scheduler's attention, as far as it is known."""
     held = health.state in {GangState.HELD, GangState.IN_PART} and bool(health.obstacles)
-    return held and all(one.reason in _LACKS_NOTHING for one in health.obstacles) and _has_room(health)
+    return held and all(obstacle.reason in _LACKS_NOTHING for obstacle in health.obstacles) and _has_room(health)
 
 
 def needed_remedy(
@@ -150,60 +150,58 @@ def _remedies(health: GangHealth, seen: Observed, tried: int, excepted: Excepted
 
 
 def _left_objects(seen: Observed) -> Iterator[Remedy]:
-    """Objects in the place of the gang's own: one that belongs to an earlier gang of the name, and a PodGroup that is
-    being deleted and that its running pods keep.
+    """Yields remedies for objects in the place of the gang's own: one of an earlier gang of the name, and a PodGroup
+    that is being deleted and that its running pods keep.
     """
     for live in _live_objects(seen):
         metadata, name = live["metadata"], f"{live['kind']} {live['metadata']['name']}"
         if metadata.get("deletionTimestamp") is not None:
             if metadata.get("finalizers") == [PROTECTION]:
-                found = f"{name} is being deleted, and its finalizer {PROTECTION} keeps it while its pods run"
+                problem = f"{name} is being deleted, and its finalizer {PROTECTION} keeps it while its pods run"
                 done = f"removed the finalizer of {name}, so that it is written again; running pods are not affected"
-                yield Remedy(RemedyCause.OBJECT_LEFT, Act.RELEASE, found, done, live)
+                yield Remedy(RemedyCause.OBJECT_LEFT, Act.RELEASE, problem, done, live)
         elif left_behind(live, seen.podgang):
-            found = f"{name} still belongs to an earlier {seen.podgang.owner.kind} of this name"
+            problem = f"{name} still belongs to an earlier {seen.podgang.owner.kind} of this name"
             yield Remedy(
-                RemedyCause.OBJECT_LEFT, Act.DELETE, found, f"deleted {name}, so that it is written again", live
+                RemedyCause.OBJECT_LEFT, Act.DELETE, problem, f"deleted {name}, so that it is written again", live
             )
 
 
 def _old_members(health: GangHealth, profile: Profile, excepted: Excepted) -> Iterator[Remedy]:
-    """Pods that name a group by a mark of the gang's own scheduler, and not the group of their gang."""
+    """Yields a remedy for pods that name a group by a mark of their scheduler, and not that of their gang."""
     if health.kind != POD_GANG:
         return
     keys = {mark.key for marks in profile.backend.membership for mark in marks}
     pods = tuple(
-        one.pod
-        for one in health.escaped
-        if one.escape is Escape.FOREIGN
-        and any(key in field for key in keys for field in one.fields)
-        and _is_replaceable(one.pod, excepted)
+        escaped.pod
+        for escaped in health.escaped
+        if escaped.escape is Escape.FOREIGN
+        and any(key in field for key in keys for field in escaped.fields)
+        and _is_replaceable(escaped.pod, excepted)
     )
     if pods:
-        found = f"{_names(pods)}: on no node, and marked for a group that is not that of the gang"
-        yield Remedy(RemedyCause.OLD_MEMBERSHIP, Act.REPLACE, found, _deleted(pods), None, pods)
+        problem = f"{_names(pods)}: on no node, and marked for a group that is not that of the gang"
+        yield Remedy(RemedyCause.OLD_MEMBERSHIP, Act.REPLACE, problem, _deleted(pods), None, pods)
 
 
 def _unnamed_pods(seen: Observed) -> Iterator[Remedy]:
-    """Pods with Grove's gate that the PodGang does not name: Grove names them when it reconciles their PodCliqueSet,
-    and then removes the gate.
+    """Yields a remedy for pods with Grove's gate that the PodGang does not name: Grove names them, and then removes the
+    gate, when it reconciles their PodCliqueSet.
     """
     owner = seen.podgang.pod_clique_set
     pods = seen.roster.unnamed_with_gate
     if pods and owner is not None and owner.uid is not None:
-        found = f"{_names(pods)}: made by Grove, and not named by the PodGang yet, so that Grove's gate stays"
+        problem = f"{_names(pods)}: made by Grove, and not named by the PodGang yet, so that Grove's gate stays"
         done = f"annotated PodCliqueSet {owner.name} with {grove.RECONCILE_TRIGGER}, so that Grove reconciles it"
         metadata = {"name": owner.name, "namespace": seen.podgang.namespace, "uid": owner.uid}
         target = {"apiVersion": owner.api_version, "kind": owner.kind, "metadata": metadata}
-        yield Remedy(RemedyCause.GROVE_GATE, Act.TRIGGER, found, done, target)
+        yield Remedy(RemedyCause.GROVE_GATE, Act.TRIGGER, problem, done, target)
 
 
 def _forgotten(
     health: GangHealth, seen: Observed, profile: Profile, tried: int, excepted: Excepted
 ) -> Iterator[Remedy]:
-    """Yields a gang with all its pods and objects that its scheduler does not try, although there is room as far as
-    known.
-    """
+    """Yields a remedy for a complete gang that its scheduler does not try, although there seems to be room."""
     wake = profile.backend.wake
     if wake is None:
         return
@@ -218,46 +216,41 @@ def _forgotten(
     ]
     if not waiting or not targets or any(pod.gates for pod in waiting):
         return
-    found = f"{profile.name} does not try {_names(waiting)}, although nothing is missing"
+    problem = f"{profile.name} does not try {_names(waiting)}, although nothing is missing"
     if tried >= WAKES_BEFORE_REPLACING and health.kind == POD_GANG and _may_replace(health):
         pods = tuple(pod for pod in waiting if _is_replaceable(pod, excepted))[:1]
         if pods:
             done = f"{_deleted(pods)}; it had been woken {tried} times"
-            yield Remedy(RemedyCause.FORGOTTEN, Act.REPLACE, found, done, None, pods)
+            yield Remedy(RemedyCause.FORGOTTEN, Act.REPLACE, problem, done, None, pods)
             return
     target = targets[tried % len(targets)]
     name = f"{target['kind']} {target['metadata']['name']}"
     if wake is Wake.ANNOTATE:
-        yield Remedy(RemedyCause.FORGOTTEN, Act.WAKE, found, f"annotated {name}", target, (), wake)
+        yield Remedy(RemedyCause.FORGOTTEN, Act.WAKE, problem, f"annotated {name}", target, (), wake)
         return
     minimum = integer(mapping(target.get("spec")).get("minMember")) or 0
     raised = max(minimum, len(seen.roster.pods)) + _FAR_ABOVE
     done = f"annotated the waiting pods; raised minMember of {name} from {minimum} to {raised}, and set it back"
-    yield Remedy(RemedyCause.FORGOTTEN, Act.WAKE, found, done, target, waiting, wake, raised)
+    yield Remedy(RemedyCause.FORGOTTEN, Act.WAKE, problem, done, target, waiting, wake, raised)
 
 
 def _has_room(health: GangHealth) -> bool:
-    """Returns whether there is room as far as it is known: by the estimate, or else as its scheduler says nothing of
-    nodes.
-    """
+    """Returns whether there seems to be room: by the estimate, or because the scheduler says nothing of nodes."""
     if health.has_room is not None:
         return health.has_room
-    return all(_OF_NODES not in one.why for one in health.obstacles if one.reason is GangReason.NO_ROOM)
+    return all(_OF_NODES not in obstacle.why for obstacle in health.obstacles if obstacle.reason is GangReason.NO_ROOM)
 
 
 def _may_replace(health: GangHealth) -> bool:
     """Returns whether its scheduler is known to work, and there to be room: else a new pod would not help."""
-    return health.has_room is True or (health.state is GangState.IN_PART and _silent(health.obstacles))
-
-
-def _silent(obstacles: Sequence[HoldReason]) -> bool:
-    return any(one.reason is GangReason.SILENT for one in obstacles)
+    is_silent = any(obstacle.reason is GangReason.SILENT for obstacle in health.obstacles)
+    return health.has_room is True or (health.state is GangState.IN_PART and is_silent)
 
 
 def _is_replaceable(pod: GangPod, excepted: Excepted) -> bool:
     """Returns whether a pod may be deleted: Grove recreates it, and it is on no node."""
-    made = pod.controller is not None and pod.controller.kind == POD_CLIQUES.api.kind
-    return made and pod.counts and pod.node is None and not excepted(pod)
+    is_groves = pod.controller is not None and pod.controller.kind == POD_CLIQUES.api.kind
+    return is_groves and pod.counts and pod.node is None and not excepted(pod)
 
 
 def _live_objects(seen: Observed) -> list[Manifest]:
@@ -266,10 +259,10 @@ def _live_objects(seen: Observed) -> list[Manifest]:
         planned = seen.plan()
         if isinstance(planned, SkipReason):
             return []
-        found = [live for desired in planned.objects if (live := seen.live(desired)) is not None]
+        live_objects = [live for desired in planned.objects if (live := seen.live(desired)) is not None]
     except (FactsUnavailable, Inexpressible):
         return []
-    return [live for live in found if left_behind(live, seen.podgang) or other_owner(live, seen.podgang) is None]
+    return [live for live in live_objects if left_behind(live, seen.podgang) or other_owner(live, seen.podgang) is None]
 
 
 def _deleted(pods: Sequence[GangPod]) -> str:

@@ -56,7 +56,7 @@ class FollowedNodePods:
             yield PODS.api.kind, self._watch
 
     async def run(self) -> None:
-        """Follows, until cancelled."""
+        """Follows the pods until cancelled, once they are wanted."""
         await self._wanted.wait()
         await self._watch.run()
 
@@ -114,8 +114,8 @@ class GangFits:
         self._nodes_changed = True
 
     def look(self, times: int = 1) -> bool:
-        """Begins a look, which may judge `times` as many shapes as one a second may. Return whether gangs that wait for
-        room must be judged again, because nodes or the pods on them have changed.
+        """Begins a look, which may judge `times` as many shapes as one a second may. Returns whether gangs that wait
+        for room must be judged again, because nodes or the pods on them have changed.
         """
         self._never.look(times)
         self._now.look(times)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
+from functools import partial
 from hashlib import sha256
 from typing import Any, NamedTuple, TypeVar
 
@@ -63,6 +64,7 @@ METADATA = (
 # Returns the gang or group (hashable) that an object concerns, or None.
 Whose = Callable[[Manifest], Any]
 Changed = Callable[[ObjectKey, set[Any]], None]
+V = TypeVar("V")
 # The objects of a gang, which come together, have one owner.
 _shared = latest_equal(1024)
 
@@ -85,9 +87,7 @@ class Store:
         *,
         clock: Clock = MACHINE_CLOCK,
     ) -> None:
-        """`part_of` returns what an object is a part of, if that may differ from what it concerns. It returns None for
-        the same objects as `whose`.
-        """
+        """`part_of` is as `whose`, and returns what an object is a part of where that may be something else."""
         self.resource = resource
         # Objects by what they concern: one workload may have thousands of gangs.
         self._concerned: Grouping[ObjectKey, Any] = Grouping()
@@ -119,31 +119,26 @@ class Store:
         # A PodGang without all its members is useless, so a PodGang is kept whole or not at all.
         self._most = POD_GANG_BYTES if resource == POD_GANGS.resource else STORED_BYTES
         projection = Projection("", resource, self._read, most=self._most, own_key=True)
-        self._watch = Watch(client, projection, lambda _: filled(), self._noticed, clock=clock)
+        self.watch = Watch(client, projection, lambda _: filled(), self._noticed, clock=clock)
 
     @property
     def objects(self) -> Mapping[ObjectKey, Manifest]:
         """The objects by namespace and name."""
-        return _Unpacked(self._watch.index.entries)
+        return _Unpacked(self.watch.index.entries)
 
     @property
     def filled(self) -> bool:
         """Whether all objects were read once. Before that, a missing object may exist."""
-        return self._watch.filled
-
-    @property
-    def watch(self) -> Watch:
-        """The watch on this kind."""
-        return self._watch
+        return self.watch.filled
 
     def owned_by(self, owners: Container[str], whole: Any) -> list[Manifest]:
-        """Our objects that one of these uids controls and that are a part of `whole`, without those being deleted."""
+        """Returns our objects in `whole` that one of these uids controls, without those being deleted."""
         here = (key for key in self._concerned.members(whole) if self._elsewhere.group(key) is None)
         every = (*here, *self._elsewhere.members(whole))
         return self._living(key for key in every if self._owners.get(key) in owners)
 
     def concerning(self, whose: Any) -> list[Manifest]:
-        """Our objects that concern `whose` and that anything controls, without those being deleted."""
+        """Returns our objects that concern `whose` and that anything controls, without those being deleted."""
         return self._living(key for key in self._concerned.members(whose) if key in self._owners)
 
     def owners(self, whose: Any) -> set[str]:
@@ -167,36 +162,33 @@ class Store:
         return self._concerned.group(key)
 
     def concerned(self) -> list[Any]:
-        """Everything that the objects of this store concern."""
+        """Returns everything that the objects of this store concern."""
         return list(self._concerned.groups())
 
     def _living(self, keys: Iterable[ObjectKey]) -> list[Manifest]:
-        found = ((key, self.objects[key]) for key in sorted(keys))
+        objects = ((key, self.objects[key]) for key in sorted(keys))
         return [
-            self._with_status(key, live) for key, live in found if live["metadata"].get("deletionTimestamp") is None
+            self._add_status(key, live) for key, live in objects if live["metadata"].get("deletionTimestamp") is None
         ]
 
-    def _with_status(self, key: ObjectKey, live: Manifest) -> Manifest:
-        """Returns the object with what is kept of its status."""
+    def _add_status(self, key: ObjectKey, live: Manifest) -> Manifest:
         if key in self._started:
             return {**live, "status": STARTED}
         condition = self._not_placed.get(key)
         return live if condition is None else {**live, "status": {"conditions": [condition]}}
 
     async def run(self) -> None:
-        """Follows, until cancelled."""
-        await self._watch.run()
+        """Follows the kind until cancelled."""
+        await self.watch.run()
 
     def put(self, raw: Manifest, *, raised: bool = False) -> None:
-        """Stores the response of a write now; the watch delivers the same object later. `raised`: the write raised a
-        minimum.
-        """
+        """Stores the answer to a write before the watch delivers it. `raised`: the write raised a minimum."""
         if raised:
             key, status = key_of(raw), _status(raw)
             self._seen.discard(key)
             _replace(self._at_raise, key, status)
             self._compare(key)
-        self._watch.put(raw)
+        self.watch.put(raw)
 
     def has_new_status(self, key: ObjectKey) -> bool:
         """Returns whether the status of an object has changed since this process raised its minimum. Never where the
@@ -217,49 +209,49 @@ class Store:
     def _read(self, raw: Manifest) -> tuple[ObjectKey, Packed]:
         metadata = mapping(raw.get("metadata"))
         api = self.resource.api
-        found = {
+        manifest = {
             "apiVersion": f"{api.group}/{api.version}",
             "kind": api.kind,
             "metadata": {field: metadata[field] for field in METADATA if field in metadata},
             "spec": raw.get("spec"),
         }
         key = key_of(raw)
-        _replace(self._latest, key, _status(raw) if _is_dated(raw) else None)
+        _replace(self._latest, key, _status(raw) if _read_or_none(raised_at, raw) is not None else None)
         self._compare(key)
-        kept = Packed.of(found)
-        if _has_started(raw):
+        kept = Packed.of(manifest)
+        if _read_or_none(says_started, raw):
             self._started.add(key)
         else:
             self._started.discard(key)
-        if (condition := _not_placed(raw)) is not None:
+        if (condition := _read_or_none(not_placed, raw)) is not None:
             self._not_placed[key] = condition
         else:
             self._not_placed.pop(key, None)
         whole = self.resource == POD_GANGS.resource or weight(kept, self._most) <= self._most
-        return key, kept if whole else Packed.of(_outlined(found))
+        return key, kept if whole else Packed.of(_outlined(manifest))
 
     def _noticed(self, key: ObjectKey) -> None:
-        before, found = self._concerned.group(key), self.objects.get(key)
-        whose = None if found is None else self._whose(found)
+        before, live = self._concerned.group(key), self.objects.get(key)
+        whose = None if live is None else self._whose(live)
         self._concerned.move(key, whose)
-        self._restored.move(key, whose if is_restored(found) else None)
-        owner = None if found is None else owner_of_ours(found)
+        self._restored.move(key, whose if is_restored(live) else None)
+        owner = None if live is None else owner_of_ours(live)
         if owner is None:
             self._owners.pop(key, None)
         else:
             self._owners[key] = _shared(owner)
-        part = None if found is None else self._part_of(found)
+        part = None if live is None else self._part_of(live)
         self._elsewhere.move(key, None if part == whose else part)
         if self.resource == POD_GANGS.resource:
-            self._of_set.move(key, None if found is None else _set_of(key[0], found))
-        self.gangs.put(key, None if found is None else living_gang(found))
-        if found is None:
+            self._of_set.move(key, None if live is None else _set_of(key[0], live))
+        self.gangs.put(key, None if live is None else living_gang(live))
+        if live is None:
             self._started.discard(key)
             self._not_placed.pop(key, None)
             self._at_raise.pop(key, None)
             self._latest.pop(key, None)
             self._seen.discard(key)
-        self._changed(key, {one for one in (before, whose) if one is not None})
+        self._changed(key, {concern for concern in (before, whose) if concern is not None})
 
 
 class _Unpacked(Mapping[ObjectKey, Manifest]):
@@ -298,7 +290,7 @@ class _Status(NamedTuple):
 
 
 def _status(raw: Manifest) -> _Status | None:
-    """None if the version is no number."""
+    """Returns the status of an object; None if its version is no number."""
     version = version_number(raw)
     if version is None:
         return None
@@ -313,40 +305,25 @@ def _replace(statuses: dict[ObjectKey, _Status], key: ObjectKey, status: _Status
         statuses[key] = status
 
 
-def _is_dated(raw: Manifest) -> bool:
-    """Returns whether the object says when its minimum was raised."""
+def _read_or_none(read: Callable[[Manifest], V], raw: Manifest) -> V | None:
+    """Returns what `read` finds; None if that is malformed: schedulers write the status, each its own."""
     try:
-        return raised_at(raw) is not None
-    except Malformed:
-        return False
-
-
-def _has_started(raw: Manifest) -> bool:
-    try:
-        return says_started(raw)
-    except Malformed:
-        # Schedulers write the status, each its own.
-        return False
-
-
-def _not_placed(raw: Manifest) -> Manifest | None:
-    try:
-        return not_placed(raw)
+        return read(raw)
     except Malformed:
         return None
 
 
-def _outlined(found: Manifest) -> Manifest:
+def _outlined(manifest: Manifest) -> Manifest:
     """Returns what is kept of an object that is too large: its owner and labels, and the short strings of its spec.
 
     So it blocks only its own name. One of the strings may name the group above it.
     """
-    metadata, spec = found["metadata"], mapping(found["spec"])
+    metadata, spec = manifest["metadata"], mapping(manifest["spec"])
     labels, _ = labels_kept(mapping(metadata.get("labels")), first=OWN_LABELS)
     owners = [owner for owner in sequence(metadata.get("ownerReferences")) if mapping(owner).get("controller") is True]
     kept = {field: value for field, value in metadata.items() if field not in {"annotations", "labels"}}
     texts = {field: value for field, value in spec.items() if isinstance(value, str) and fits((field, value))}
-    return {**found, "metadata": {**kept, "labels": labels, "ownerReferences": owners}, "spec": texts}
+    return {**manifest, "metadata": {**kept, "labels": labels, "ownerReferences": owners}, "spec": texts}
 
 
 class Stores:
@@ -374,16 +351,16 @@ class Stores:
 
     def follow(self, resources: Iterable[Resource]) -> None:
         """Follows exactly these kinds."""
-        wanted = {resource.api: resource for resource in resources}
-        for api in self._tasks.keys() - wanted.keys():
+        by_api = {resource.api: resource for resource in resources}
+        for api in self._tasks.keys() - by_api.keys():
             self._tasks.pop(api).cancel()
             del self.by_kind[api]
-        for api, resource in wanted.items():
+        for api, resource in by_api.items():
             if api not in self._tasks:
                 store = self.by_kind[api] = Store(
                     self._client,
                     resource,
-                    self._of(api),
+                    partial(self._changed, api),
                     self._whose,
                     self._part_of,
                     self._filled,
@@ -392,9 +369,7 @@ class Stores:
                 self._tasks[api] = asyncio.create_task(store.run())
 
     def of(self, manifest: Manifest) -> Store:
-        """Returns the store for the kind of an object. Raises `FactsUnavailable` if the kind is not served or not read
-        yet.
-        """
+        """Returns the store for an object's kind. Raises `FactsUnavailable` if it is not served, or not read yet."""
         group, _, version = str(manifest["apiVersion"]).rpartition("/")
         api = Api(group, version, str(manifest["kind"]))
         store = self.by_kind.get(api)
@@ -421,9 +396,7 @@ class Stores:
         return any(store.concerns(whose) for api, store in self.by_kind.items() if api != POD_GANGS.resource.api)
 
     def holding(self, namespace: str, members: Iterable[str]) -> list[LivingGang]:
-        """Returns the gangs that contain one of these members, once for each object, as `MemberGangs.having` returns
-        them.
-        """
+        """Returns the gangs with one of these members, once for each object, as `MemberGangs.having`."""
         names = list(members)
         return [gang for store in self.by_kind.values() for gang in store.gangs.having(namespace, names)]
 
@@ -438,9 +411,6 @@ class Stores:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _of(self, api: Api) -> Changed:
-        return lambda key, owners: self._changed(api, key, owners)
-
 
 class StoredPodGangs(Mapping[ObjectKey, PodGangFacts], PodGangIndex):
     """The PodGangs of a store as rules know them. Each is read when it is asked for, because no rule asks for many."""
@@ -450,12 +420,12 @@ class StoredPodGangs(Mapping[ObjectKey, PodGangFacts], PodGangIndex):
 
     def __getitem__(self, key: ObjectKey) -> PodGangFacts:
         try:
-            found = POD_GANGS.read(self.store.objects[key])
+            entry = POD_GANGS.read(self.store.objects[key])
         except Malformed:
-            found = None
-        if found is None:
+            entry = None
+        if entry is None:
             raise KeyError(key)
-        facts: PodGangFacts = found[1]
+        facts: PodGangFacts = entry[1]
         return facts
 
     def __iter__(self) -> Iterator[ObjectKey]:
@@ -469,16 +439,13 @@ class StoredPodGangs(Mapping[ObjectKey, PodGangFacts], PodGangIndex):
         return len(self.store.objects)
 
     def of_set(self, key: ObjectKey) -> Iterator[ObjectKey]:
-        """Returns the namespaces and names of the PodGangs of a PodCliqueSet, each read when the iterator reaches
-        it.
-        """
+        """Returns the keys of the PodGangs of a PodCliqueSet, each read when the iterator reaches it."""
         return (podgang for podgang in self.store.of_set(key) if podgang in self)
 
 
 # The JSON of the workloads that are kept unpacked, which is that of four of the largest that an API server stores, and
 # how many they may be. Of both a namespace has its share.
 LATEST_BYTES, LATEST = 6 * 1024 * 1024, 32
-V = TypeVar("V")
 # kubectl's copy of the whole manifest.
 _COPY = "kubectl.kubernetes.io/last-applied-configuration"
 _CONDITIONS = TERMINAL | {grove.MIGRATING}
@@ -519,12 +486,12 @@ class StoredWorkloads(ServedWatch):
             return None
         if (remembered := self._latest.get(key)) is not None and remembered[0] is kept:
             return remembered[1]  # type: ignore[no-any-return]
-        made = make(Packed.manifest(kept))
-        self._latest.put(key[0], key, (kept, made), max(kept.size(), LATEST_BYTES // LATEST))
-        return made
+        view = make(Packed.manifest(kept))
+        self._latest.put(key[0], key, (kept, view), max(kept.size(), LATEST_BYTES // LATEST))
+        return view
 
     def put_unrecorded(self, raw: Manifest) -> bool:
-        """Keeps a workload that the watch does not select. Return whether that changed anything. Raises `Malformed`."""
+        """Keeps a workload that the watch does not select. Returns whether anything changed. Raises `Malformed`."""
         key, packed = self._packed(raw)
         if packed == self._unrecorded.get(key) or weight(packed, STORED_BYTES) > STORED_BYTES:
             return False
@@ -544,19 +511,15 @@ class StoredWorkloads(ServedWatch):
         kept: dict[str, Any] = {field: metadata[field] for field in METADATA if field in metadata}
         if (annotations := mapping(metadata.get("annotations"))).get(_COPY) is not None:
             kept["annotations"] = {key: value for key, value in annotations.items() if key != _COPY}
-        found = {
-            "apiVersion": f"{api.group}/{api.version}",
-            "kind": api.kind,
-            "metadata": kept,
-            "spec": raw.get("spec"),
-        }
+        version = f"{api.group}/{api.version}"
+        manifest = {"apiVersion": version, "kind": api.kind, "metadata": kept, "spec": raw.get("spec")}
         # Only these conditions of the status are kept, and that there is one: a workload without it was not processed
         # yet. The rest does not affect decisions and changes all the time.
         if mapping(raw.get("status")):
-            told = [one for one in map(mapping, _conditions(raw)) if one.get("type") in _CONDITIONS]
-            found["status"] = {"conditions": [{"type": one["type"], "status": one.get("status")} for one in told]}
-        return key_of(raw), Packed.of(found)
-
-
-def _conditions(raw: Manifest) -> Any:
-    return sequence(mapping(raw.get("status")).get("conditions"))
+            conditions = [
+                {"type": condition["type"], "status": condition.get("status")}
+                for condition in map(mapping, sequence(mapping(raw.get("status")).get("conditions")))
+                if condition.get("type") in _CONDITIONS
+            ]
+            manifest["status"] = {"conditions": conditions}
+        return key_of(raw), Packed.of(manifest)

@@ -124,20 +124,18 @@ def pod_shapes(counted: Sequence[MemberTally]) -> dict[str, WaitingPodShape]:
     more than their names, or are not known whole.
     """
     left_out = only_names({pod.needs or "" for tally in counted for pod in tally.pods})
-    found: dict[str, WaitingPodShape] = {}
+    by_member: dict[str, WaitingPodShape] = {}
     for tally in counted:
         if any(pod.needs is None or pod.cut for pod in tally.pods):
             continue
         shapes = {_shape(pod, left_out) for pod in tally.pods}
         if len(shapes) == 1:
-            found[tally.member.name] = shapes.pop()
-    return found
+            by_member[tally.member.name] = shapes.pop()
+    return by_member
 
 
 def template_shape(podgang: PodGang, workload: PodCliqueSet | None, member: str) -> WaitingPodShape | None:
-    """Returns the shape of the pods that will be made for a member; None if its template is unknown. Raises
-    `Malformed`.
-    """
+    """Returns the shape of pods yet to be made for a member; None without a template. Raises `Malformed`."""
     template = _template_of(podgang, workload, member)
     spec = None if template is None else spec_text(template.spec)
     if template is None or spec is None:
@@ -151,8 +149,8 @@ def _template_of(podgang: PodGang, workload: PodCliqueSet | None, member: str) -
         parts = podgang.parts.get(member, ())
         return parts[0].template if len(parts) == 1 else None
     # The name of a PodClique ends with that of its clique. If two names fit, the longer one does.
-    fitting = [] if workload is None else [one for one in workload.cliques if member.endswith(f"-{one.name}")]
-    return max(fitting, key=lambda one: len(one.name)).template if fitting else None
+    fitting = [] if workload is None else [clique for clique in workload.cliques if member.endswith(f"-{clique.name}")]
+    return max(fitting, key=lambda clique: len(clique.name)).template if fitting else None
 
 
 def only_names(specs: Iterable[str] = ()) -> frozenset[str]:
@@ -203,15 +201,13 @@ class WaitingGang(NamedTuple):
 
 
 def shape_key(gang: WaitingGang) -> Hashable:
-    """Returns what the answer about a gang depends on, besides the cluster: equal for gangs that have all their pods
-    and differ in names only.
-    """
+    """Returns what the answer about a gang depends on besides the cluster; whole gangs may differ in names only."""
     podgang, left_out = gang.podgang, only_names()
     if not gang.is_whole:
         # It is judged by its workload, and another workload's gang with as few pods may request something else.
-        found = gang.templates_of
-        name = "" if _has_equal_gangs(found) else podgang.name
-        return gang.profile.name, podgang.workload_kind, podgang.namespace, name, _digest(found)
+        workload = gang.templates_of
+        name = "" if _has_equal_gangs(workload) else podgang.name
+        return gang.profile.name, podgang.workload_kind, podgang.namespace, name, _digest(workload)
     places = {member.name: place for place, member in enumerate(podgang.members)}
     return (
         gang.profile.name,
@@ -234,11 +230,11 @@ def shape_key(gang: WaitingGang) -> Hashable:
             (tuple(places.get(name) for name in config.members), config.constraint.required)
             for config in podgang.group_configs
         ),
-        _said_beside_pods(podgang, left_out),
+        _workload_settings(podgang, left_out),
     )
 
 
-def _said_beside_pods(podgang: PodGang, left_out: frozenset[str]) -> Hashable:
+def _workload_settings(podgang: PodGang, left_out: frozenset[str]) -> Hashable:
     """Returns what schedulers read of an opted-in workload and not of its pods: the annotations of its Jobs and of its
     TrainJob, and how many pods each Job has. None if that cannot be read.
     """
@@ -247,10 +243,10 @@ def _said_beside_pods(podgang: PodGang, left_out: frozenset[str]) -> Hashable:
     workload = podgang.workload
     above = workload.train_job.annotations if isinstance(workload, MadeJobSet) else {}
     try:
-        found = [above, *(place.found for place in every_place(workload))]
+        annotations = [above, *(place.found for place in every_place(workload))]
     except Malformed:
         return None
-    return tuple(pairs(one, left_out) for one in found), tuple(part.each for part in workload.parts)
+    return tuple(pairs(entries, left_out) for entries in annotations), tuple(part.each for part in workload.parts)
 
 
 def _has_equal_gangs(workload: OptedInWorkload | PodCliqueSet | None) -> bool:
@@ -262,27 +258,23 @@ def _has_equal_gangs(workload: OptedInWorkload | PodCliqueSet | None) -> bool:
 
 @lru_cache(maxsize=4)
 def _digest(workload: OptedInWorkload | PodCliqueSet | None) -> bytes | None:
-    """Returns what stands for all that a workload says. Its text can be long, and many are kept. Gangs of one workload
-    ask one after the other.
-    """
+    """Returns what stands for all that a workload says, which can be long. Its gangs ask one after the other."""
     if workload is None:
         return None
     metadata = mapping(workload.raw.get("metadata"))
-    said: list[Any] = [workload.name, metadata.get("labels"), metadata.get("annotations"), workload.raw.get("spec")]
-    return blake2b(json.dumps(said, sort_keys=True, default=str).encode(), digest_size=16).digest()
+    content: list[Any] = [workload.name, metadata.get("labels"), metadata.get("annotations"), workload.raw.get("spec")]
+    return blake2b(json.dumps(content, sort_keys=True, default=str).encode(), digest_size=16).digest()
 
 
 def unnamed(shape: GangShape, names: Sequence[str]) -> GangShape:
-    """Returns the shape with places for the names of its members, so that the answer is that for each gang of the
-    shape.
-    """
+    """Returns the shape with places for the names of its members: then an answer is one for each gang of it."""
     places = {name: _place(index) for index, name in enumerate(names)}
     return shape._replace(
         name="",
         members=tuple(member._replace(name=places[member.name]) for member in shape.members),
         subsets=tuple(
-            one._replace(name=f"{_place(index)}-subset", members=tuple(places[name] for name in one.members))
-            for index, one in enumerate(shape.subsets)
+            subset._replace(name=f"{_place(index)}-subset", members=tuple(places[name] for name in subset.members))
+            for index, subset in enumerate(shape.subsets)
         ),
     )
 
@@ -341,15 +333,17 @@ def waiting_gang(  # noqa: PLR0913, PLR0917 - what is known of a gang
     tallies: Sequence[MemberTally],
     profile: Profile,
     record: Record,
-    own: Sequence[Manifest],
+    gang_objects: Sequence[Manifest],
 ) -> WaitingGang | None:
     """Returns the gang as it waits; None if it was started before."""
+    if any(pod.node is not None or pod.failed for pod in roster.pods):
+        return None
     try:
-        if any(map(says_started, own)) or any(map(_has_run, roster.pods)) or profile.backend.may_be_started(own):
+        if any(map(says_started, gang_objects)) or profile.backend.may_be_started(gang_objects):
             return None
     except Malformed:
         return None
-    counts = {one.member.name: len(one.pods) for one in tallies}
+    counts = {tally.member.name: len(tally.pods) for tally in tallies}
     return WaitingGang(podgang, workload, profile, record, pod_shapes(tallies), counts)
 
 
@@ -365,12 +359,12 @@ def has_room_for_rest(
     nodes count as free. What a pod on a node needs is not kept, so a member whose pods are all on nodes is judged by
     its template. None without an estimate. Raises `Malformed`.
     """
-    waiting = [one._replace(pods=tuple(pod for pod in one.pods if pod.node is None)) for one in tallies]
+    waiting = [tally._replace(pods=tuple(pod for pod in tally.pods if pod.node is None)) for tally in tallies]
     shapes = pod_shapes(waiting)
-    for one in waiting:
-        if not one.pods and (shape := template_shape(podgang, workload, one.member.name)) is not None:
-            shapes[one.member.name] = shape
-    counts = {one.member.name: len(one.pods) for one in tallies}
+    for tally in waiting:
+        if not tally.pods and (shape := template_shape(podgang, workload, tally.member.name)) is not None:
+            shapes[tally.member.name] = shape
+    counts = {tally.member.name: len(tally.pods) for tally in tallies}
     now = fits.now(WaitingGang(podgang, workload, profile, record, shapes, counts))
     return None if now is None or now.answer is NowAnswer.UNKNOWN else now.answer is NowAnswer.ROOM
 
@@ -399,11 +393,11 @@ def _never(witness: Witness) -> str:
 
 
 def _short(now: Now) -> str:
-    lacks = sentence_list([_lacking(one) for one in now.short])
-    said = f"by an estimate it has no room now: {now.why}"
+    lacks = sentence_list([_lacking(shortfall) for shortfall in now.short])
+    summary = f"by an estimate it has no room now: {now.why}"
     if now.nearest in {None, ALL_NODES}:
-        return f"{said}; it lacks {lacks}" if lacks else said
-    return f"{said}; {now.nearest} comes nearest{f', and lacks {lacks}' if lacks else ''}"
+        return f"{summary}; it lacks {lacks}" if lacks else summary
+    return f"{summary}; {now.nearest} comes nearest{f', and lacks {lacks}' if lacks else ''}"
 
 
 def _lacking(short: Shortfall) -> str:
@@ -417,10 +411,6 @@ def _advice(gang: WaitingGang, now: Now) -> str:
     if (name := gang.workload_name) is None:
         return advice
     return f"{advice}: rollcall fit {name} -n {gang.podgang.namespace} shows which ones hold the room"
-
-
-def _has_run(pod: GangPod) -> bool:
-    return pod.node is not None or pod.failed
 
 
 # Answers that are kept: of the shapes that were asked for last.
@@ -458,16 +448,16 @@ class Answers(Generic[A]):
 
     def of(self, namespace: str, key: Hashable, judged: Callable[[], A]) -> A | None:
         """Returns the answer for a shape in a namespace; an old one, or None, if this look has judged enough shapes."""
-        known = self._known.get(key)
-        if known is not None and known[0] == self._revision:
-            return known[1]
+        stored = self._known.get(key)
+        if stored is not None and stored[0] == self._revision:
+            return stored[1]
         if not self._left:
             self._behind = True
-            return None if known is None else known[1]
+            return None if stored is None else stored[1]
         self._left -= 1
-        found = judged()
-        self._known.put(namespace, key, (self._revision, found))
-        return found
+        answer = judged()
+        self._known.put(namespace, key, (self._revision, answer))
+        return answer
 
 
 class FitJudgement(Protocol):
@@ -490,18 +480,16 @@ class StoredFits:
         """Returns whether the gang can ever start; None if it is not judged."""
         try:
             if not gang.is_whole:
-                return self._of_templates(gang, facts)
-            return fit_of(_fit_judgement_shape(gang), gang.profile.backend, facts, self._settings.fit)
+                return self._template_verdict(gang, facts)
+            return fit_of(_gang_shape(gang), gang.profile.backend, facts, self._settings.fit)
         except Malformed:
             return None
 
     def now(self, gang: WaitingGang, facts: ClusterFacts, pods: NodePods) -> Now | None:
-        """Returns an estimate of whether the gang has room now; None if there is none. Who holds the room is not worked
-        out.
-        """
+        """Returns an estimate of whether the gang has room now, not of who holds it; None if there is none."""
         backend, settings = gang.profile.backend, self._settings.fit
         try:
-            packing = packing_of(_fit_judgement_shape(gang), backend, facts, settings)
+            packing = packing_of(_gang_shape(gang), backend, facts, settings)
             room = room_for(packing, backend, facts, settings)
         except Malformed:
             return None
@@ -510,26 +498,27 @@ class StoredFits:
         usage = Usage.of(replace(facts, node_pods=pods), counted_by(backend.pod_reading(settings)))
         return room_now(packing, room, usage, (gang.podgang.namespace, gang.podgang.name))
 
-    def _of_templates(self, gang: WaitingGang, facts: ClusterFacts) -> FitVerdict | None:
+    def _template_verdict(self, gang: WaitingGang, facts: ClusterFacts) -> FitVerdict | None:
         if (workload := gang.templates_of) is None:
             return None
-        found = _named(gang.podgang.name, fits_of(workload, gang.profile, facts, self._settings))
-        return None if found is None else found.verdict
+        gang_fit = _fit_of_gang(gang.podgang.name, fits_of(workload, gang.profile, facts, self._settings))
+        return None if gang_fit is None else gang_fit.verdict
 
 
-def _fit_judgement_shape(gang: WaitingGang) -> GangShape:
+def _gang_shape(gang: WaitingGang) -> GangShape:
     """Returns the gang with places for names. Raises `Malformed`."""
     podgang = gang.podgang
-    templates = {name: [Pod(one.manifest(podgang.namespace)).template] for name, one in gang.pods.items()}
+    templates = {name: [Pod(pod_shape.manifest(podgang.namespace)).template] for name, pod_shape in gang.pods.items()}
     shape = shape_of_templates(podgang, templates, gang.record)
     whole = tuple(member._replace(pods=gang.counts[member.name]) for member in shape.members)
     return unnamed(shape._replace(members=whole), [member.name for member in podgang.members])
 
 
-def _named(name: str, fits: Iterable[GangFit]) -> GangFit | None:
+def _fit_of_gang(name: str, fits: Iterable[GangFit]) -> GangFit | None:
     """Returns the gang of that name; the only one if none is named so, as the replicas of a set are equal."""
-    known = list(fits)
-    return next((one for one in known if one.shape.name == name), known[0] if len(known) == 1 else None)
+    every = list(fits)
+    only = every[0] if len(every) == 1 else None
+    return next((gang_fit for gang_fit in every if gang_fit.shape.name == name), only)
 
 
 # The parts of the facts that the translation of a gang reads, besides the gang and its workload.
@@ -538,13 +527,7 @@ GANG_FACT_PARTS = frozenset(
 )
 # The parts that change often and that no answer about room depends on.
 FACT_PARTS_WITHOUT_ROOM = frozenset(
-    {
-        POD_CLIQUE_SETS.part,
-        POD_GANG_MAPS.part,
-        TRAIN_JOB_FACTS.part,
-        KUEUE_WORKLOADS.part,
-        ADMISSION_CHECKS.part,
-    }
+    {POD_CLIQUE_SETS.part, POD_GANG_MAPS.part, TRAIN_JOB_FACTS.part, KUEUE_WORKLOADS.part, ADMISSION_CHECKS.part}
 )
 # The parts with objects that only gangs of the same namespace depend on.
 NAMESPACE_FACT_PARTS = frozenset(

@@ -64,8 +64,8 @@ class _Noted(NamedTuple):
 
 
 class RemovedRecords:
-    """Finds them. `owners` returns the uids that the prepared pods and the objects of a gang name as its workload, and
-    `changed` gets the kind and key of each workload that comes, changes or goes.
+    """A search for workloads whose record was removed. `owners` returns the uids that the prepared pods and the objects
+    of a gang name as its workload, and `changed` gets the kind and key of each workload that comes, changes or goes.
     """
 
     def __init__(
@@ -110,21 +110,21 @@ class RemovedRecords:
             self._again = now + PERIOD_SECONDS
             for gang in self._kept.values():
                 self.note(gang)
-        await self._look(now, READS_A_LOOK)
+        await self._look(now)
 
     async def look_at_once(self) -> None:
         """Reads every workload, up to `READS_OF_A_COMMAND`."""
         for _ in range(READS_OF_A_COMMAND // READS_A_LOOK):
             if not self._noted:
                 return
-            await self._look(self._clock.monotonic() + SETTLE_SECONDS, READS_A_LOOK)
+            await self._look(self._clock.monotonic() + SETTLE_SECONDS)
 
-    async def _look(self, now: float, most: int) -> None:
+    async def _look(self, now: float) -> None:
         gangs, unfilled, turn = list[GangKey](), list[GangKey](), LoopTurn(self._clock)
-        while len(gangs) < most and (gang := self._next(now)) is not None:
+        while len(gangs) < READS_A_LOOK and (gang := self._next(now)) is not None:
             if not self._workloads[gang.kind].filled:
                 unfilled.append(gang)
-            elif self._is_wanted(gang):
+            elif self._must_read(gang):
                 gangs.append(gang)
             await turn.pause()
         for gang in unfilled:
@@ -143,7 +143,7 @@ class RemovedRecords:
                 return gang
         return None
 
-    def _is_wanted(self, gang: GangKey) -> bool:
+    def _must_read(self, gang: GangKey) -> bool:
         """Returns whether to read the workload of a gang. It is forgotten if it has its record, or nothing names it."""
         workloads, key = self._workloads[gang.kind], gang.workload_key
         has_record = workloads.watch is None or key in workloads.entries
@@ -202,7 +202,7 @@ def _is_unrecorded(raw: Manifest, name: str, owners: Collection[str]) -> bool:
 _UNCUT = 50
 RECORDED = {"labelSelector": SCHEDULER_LABEL}
 # The kinds that are written in Python, with what stands between them and their pods, and pods.
-_NEEDED = frozenset({*PYTHON_KINDS.gang_workloads, *(one.api.kind for one in OF_OPTED_IN), PODS.api.kind})
+_NEEDED = frozenset({*PYTHON_KINDS.gang_workloads, *(resource.api.kind for resource in OF_OPTED_IN), PODS.api.kind})
 # Gangs that are reported before other tasks may run.
 GANGS_A_TURN = 200
 # Kind, namespace and name.
@@ -228,7 +228,7 @@ class OptedInGangs:
         *,
         clock: Clock = MACHINE_CLOCK,
     ) -> None:
-        self._wanted = settings.gang_workloads
+        self._enabled = settings.gang_workloads
         self._gangs_changed = gangs_changed
         self._say_pods_changed = pods_changed
         self._kinds = settings.kinds
@@ -243,14 +243,12 @@ class OptedInGangs:
             clock=clock,
         )
         self._workloads: Mapping[str, StoredWorkloads] = {
-            kind: StoredWorkloads(
-                client, resource, partial(self._workload_changed, kind), RECORDED, filled, clock=clock
-            )
+            kind: StoredWorkloads(client, resource, partial(self.look_at, kind), RECORDED, filled, clock=clock)
             for kind, resource in settings.kinds.gang_workloads.items()
         }
         # The gangs of each workload; and, for a LeaderWorkerSet, the gangs that its pods name.
         self._of: Grouping[GangKey, WorkloadKey] = Grouping()
-        self._named: Grouping[GangKey, WorkloadKey] = Grouping()
+        self._gangs_of_pods: Grouping[GangKey, WorkloadKey] = Grouping()
         # The workload that made a LeaderWorkerSet for one of its roles.
         self._made_for: Grouping[ObjectKey, WorkloadKey] = Grouping()
         # The uid of each LeaderWorkerSet.
@@ -265,17 +263,17 @@ class OptedInGangs:
     @property
     def wanted(self) -> bool:
         """Whether Rollcall makes gangs of any opted-in workloads."""
-        return bool(self._wanted)
+        return bool(self._enabled)
 
     def follow(self, served: Container[Api]) -> None:
         """Starts watching the kinds that the cluster serves."""
         self.pods.follow(served if self.wanted else ())
-        for kind, found in self._workloads.items():
-            was_followed = found.watch is not None
-            found.follow(served=kind in self._wanted and found.resource.api in served)
-            if was_followed and found.watch is None:
-                for workload in [known for known in self._of.groups() if known[0] == kind]:
-                    self._workload_changed(kind, workload[1:])
+        for kind, workloads in self._workloads.items():
+            was_followed = workloads.watch is not None
+            workloads.follow(served=kind in self._enabled and workloads.resource.api in served)
+            if was_followed and workloads.watch is None:
+                for workload in [workload_key for workload_key in self._of.groups() if workload_key[0] == kind]:
+                    self.look_at(kind, workload[1:])
 
     async def run(self) -> None:
         """Follows the pods until cancelled."""
@@ -284,15 +282,15 @@ class OptedInGangs:
 
     async def close(self) -> None:
         """Stops all watches."""
-        await asyncio.gather(self.pods.close(), *(found.close() for found in self._workloads.values()))
+        await asyncio.gather(self.pods.close(), *(workloads.close() for workloads in self._workloads.values()))
 
     def watches(self) -> Iterator[tuple[str, Watch]]:
         """Yields all watches, each with its kind."""
         if self.wanted:
             yield from self.pods.watches()
-        for kind, found in self._workloads.items():
-            if found.watch is not None:
-                yield kind, found.watch
+        for kind, workloads in self._workloads.items():
+            if workloads.watch is not None:
+                yield kind, workloads.watch
 
     def needed_watches(self) -> Iterator[tuple[str, Watch]]:
         """Yields the watches without which nothing is written, each with its kind. A declared kind that cannot be read
@@ -319,8 +317,8 @@ class OptedInGangs:
 
     def named(self, kind: str, namespace: str, name: str) -> list[GangKey]:
         """Returns the gangs of the workload with that name; if there are none, gangs of that kind with that name."""
-        found = self._of.members((kind, namespace, name))
-        return sorted(found or (key for key in self.labelled(namespace, label_value(name)) if key.kind == kind))
+        gangs = self._of.members((kind, namespace, name))
+        return sorted(gangs or (key for key in self.labelled(namespace, label_value(name)) if key.kind == kind))
 
     def labelled(self, namespace: str, label: str) -> list[GangKey]:
         """Returns the gangs with that gang label, of any workload."""
@@ -332,13 +330,11 @@ class OptedInGangs:
         """
         if None in indexes or workload[0] != LeaderWorkerSet.resource.api.kind:
             return self.named(*workload)
-        named = (self._of_group.members((workload, index)) for index in (*indexes, "") if index is not None)
-        return [gang for gangs in named for gang in gangs]
+        groups = (self._of_group.members((workload, index)) for index in (*indexes, "") if index is not None)
+        return [gang for gangs in groups for gang in gangs]
 
     def workload(self, key: GangKey) -> OptedInWorkload | None:
-        """Returns the workload of a gang, None if it does not exist. Raises `FactsUnavailable` if that is not known
-        yet.
-        """
+        """Returns the workload of a gang or None. Raises `FactsUnavailable` while that is not known."""
         store = self._workloads[key.kind]
         if store.watch is not None and not store.watch.filled:
             raise FactsUnavailable(f"the {key.kind} objects are not read yet")
@@ -355,29 +351,25 @@ class OptedInGangs:
         if not self.pods.filled:
             raise FactsUnavailable("the Pod objects are not read yet")
         if not isinstance(workload, LeaderWorkerSet):
-            gangs = self._of_roles(workload)
+            gangs = self._role_gangs(workload)
         else:
             shape = self._shapes.get(key)
             gangs = iter(()) if shape is None else iter((self._group(workload, *shape),))
-        return next((found for found in gangs if key_of_gang(found) == key), None)
+        return next((gang for gang in gangs if key_of_gang(gang) == key), None)
 
     def pods_of(self, gang: OptedInGang) -> list[GangPod]:
         """Returns the pods that name a gang, including pods that were not prepared for it."""
         key = key_of_gang(gang)
-        found, whole = self.pods.of(key), key._replace(name=label_value(key.workload))
+        pods, whole = self.pods.of(key), key._replace(name=label_value(key.workload))
         if key != whole and key.kind != LeaderWorkerSet.resource.api.kind:
             # A pod alone does not show whether its JobSet starts its parts in order.
             members = {label_value(member.name) for member in gang.members}
-            found += [pod for pod in self.pods.of(whole) if pod.podclique in members]
+            pods += [pod for pod in self.pods.of(whole) if pod.podclique in members]
         if gang.workload.crd:
             # No gang needs the pods of some parts of a declared kind, so they wait for nothing.
             members = {label_value(member.name) for member in gang.members}
-            found = [pod for pod in found if pod.podclique in members]
-        return found
-
-    def look_at(self, kind: str, key: ObjectKey) -> None:
-        """Checks whether the gangs of a workload changed."""
-        self._workload_changed(kind, key)
+            pods = [pod for pod in pods if pod.podclique in members]
+        return pods
 
     def _view(self, kind: str, key: ObjectKey) -> OptedInWorkload | None:
         read = self._read(kind, key)
@@ -400,9 +392,9 @@ class OptedInGangs:
         try:
             workload = self._view(kind, key)
             if isinstance(workload, LeaderWorkerSet) and no_gang(workload) is None:
-                return {gang for gang in self._named.members((kind, *key)) if gang in self._shapes}
+                return {gang for gang in self._gangs_of_pods.members((kind, *key)) if gang in self._shapes}
             if workload is not None and workload.together is not None and no_gang(workload) is None:
-                return {key_of_gang(gang) for gang in self._of_roles(workload)}
+                return {key_of_gang(gang) for gang in self._role_gangs(workload)}
             return set() if workload is None else {key_of_gang(gang) for gang in _gangs(workload)}
         except Malformed as error:
             log.warning("workload cannot be read", kind=kind, namespace=key[0], name=key[1], why=outline(error))
@@ -414,14 +406,13 @@ class OptedInGangs:
             workload = self._view(key.kind, key.workload_key)
             if workload is not None and no_gang(workload) is None:
                 # As `_living` says, without a look at the other groups.
-                return key in self._shapes and self._named.group(key) == (key.kind, *key.workload_key)
+                return key in self._shapes and self._gangs_of_pods.group(key) == (key.kind, *key.workload_key)
         except Malformed:
             return False
         return key in (self._living(key.kind, key.workload_key) or ())
 
-    # Changes, and the gangs they affect.
-
-    def _workload_changed(self, kind: str, key: ObjectKey) -> None:
+    def look_at(self, kind: str, key: ObjectKey) -> None:
+        """Checks whether the gangs of a workload changed."""
         workload_key = (kind, *key)
         if key in self._workloads[kind].entries:
             self._workloads[kind].drop_unrecorded(key)
@@ -436,9 +427,9 @@ class OptedInGangs:
         for gang in now:
             self._move(gang, workload_key)
         self._gangs_changed(before | now)
-        for made in self._made_for.members(workload_key):
+        for set_key in self._made_for.members(workload_key):
             # Queue and quota of its further groups may be those of the workload.
-            self._gangs_changed(self._of.members((LeaderWorkerSet.resource.api.kind, *made)))
+            self._gangs_changed(self._of.members((LeaderWorkerSet.resource.api.kind, *set_key)))
 
     def _pods_changed(self, key: GangKey) -> None:
         if key.kind == LeaderWorkerSet.resource.api.kind:
@@ -455,15 +446,15 @@ class OptedInGangs:
             self._say_pods_changed(gang)
 
     def _note_group(self, key: GangKey) -> None:
-        """Keeps a group while it has pods. Report it when it appears, disappears or changes its size."""
+        """Keeps a group while it has pods. Reports it when it appears, disappears or changes its size."""
         workload = (key.kind, *key.workload_key)
-        self._named.move(key, workload if self.pods.of(key) else None)
+        self._gangs_of_pods.move(key, workload if self.pods.of(key) else None)
         if self._note_shape(key):
             self._move(key, workload if self._is_living(key) else None)
             self._gangs_changed((key,))
 
     def _note_maker(self, key: ObjectKey) -> None:
-        """Assigns a LeaderWorkerSet to the workload that made it for a role, and check the gangs of that workload."""
+        """Assigns a LeaderWorkerSet to the workload that made it for a role, and checks the gangs of that workload."""
         raw = self._workloads[LeaderWorkerSet.resource.api.kind].get(key)
         controller = None if raw is None else controller_in(raw["metadata"])
         title = None if controller is None else self._kinds.title_with_roles(controller.group, controller.kind)
@@ -472,42 +463,40 @@ class OptedInGangs:
         self._made_for.move(key, now)
         for maker in dict.fromkeys((before, now)):
             if maker is not None:
-                self._workload_changed(maker[0], maker[1:])
+                self.look_at(maker[0], maker[1:])
 
-    def _of_roles(self, workload: OptedInWorkload) -> Iterator[OptedInGang]:
+    def _role_gangs(self, workload: OptedInWorkload) -> Iterator[OptedInGang]:
         """Returns the gangs of the first groups of a workload's LeaderWorkerSets: one for each revision."""
         sets = self._workloads[LeaderWorkerSet.resource.api.kind]
-        made = (sets.get(key) for key in sorted(self._made_for.members((workload.kind, *workload.key))))
-        return gangs_of_sets(workload, (LeaderWorkerSet(raw) for raw in made if raw is not None))
+        manifests = (sets.get(key) for key in sorted(self._made_for.members((workload.kind, *workload.key))))
+        return gangs_of_sets(workload, (LeaderWorkerSet(raw) for raw in manifests if raw is not None))
 
     def _group(self, workload: LeaderWorkerSet, group: str, size: int | None) -> OptedInGang:
         """Returns the gang of one group, which may be of a role of another workload."""
-        found = group_gang(workload, group, size)
-        found.grouped_as = self._kinds.grouped_as(workload)
+        gang = group_gang(workload, group, size)
+        gang.grouped_as = self._kinds.grouped_as(workload)
         maker = self._made_for.group(workload.key)
         above = None if maker is None else self._view(maker[0], maker[1:])
         if above is not None:
-            found.above = above.record
-        return found
+            gang.above = above.record
+        return gang
 
     def _note_uid(self, workload: WorkloadKey) -> None:
-        """Records the uid of the LeaderWorkerSet that now has this name: pods of an earlier one do not belong to its
-        groups.
-        """
+        """Records the uid of the present LeaderWorkerSet: pods of an earlier one are not in its groups."""
         kind, *key = workload
-        found = self._workloads[kind].get((key[0], key[1]))
-        uid = None if found is None else found["metadata"].get("uid")
+        manifest = self._workloads[kind].get((key[0], key[1]))
+        uid = None if manifest is None else manifest["metadata"].get("uid")
         if uid == self._uids.get(workload):
             return
         if uid is None:
             del self._uids[workload]
         else:
             self._uids[workload] = uid
-        for gang in self._named.members(workload):
+        for gang in self._gangs_of_pods.members(workload):
             self._note_shape(gang)
 
     def _note_shape(self, key: GangKey) -> bool:
-        """Records the group and size that the LeaderWorkerSet's pods show for a gang; return whether that changed."""
+        """Records the group and size that the LeaderWorkerSet's pods show for a gang. Returns whether that changed."""
         uid = self._uids.get((key.kind, *key.workload_key))
         pods = [] if uid is None else self.pods.controlled_by(uid, self.pods.of(key))
         sizes = [pod.size for pod in pods if pod.size is not None]
@@ -521,7 +510,6 @@ class OptedInGangs:
         return True
 
     def _move(self, gang: GangKey, workload: WorkloadKey | None) -> None:
-        """Assigns a gang to a workload, or to none."""
         self._of.move(gang, workload)
         self._labelled.move(gang, None if workload is None else (gang.namespace, gang.name))
         if gang.kind == LeaderWorkerSet.resource.api.kind:
@@ -564,9 +552,7 @@ def _group_index(gang: GangKey) -> str:
 
 
 def _pods_of(settings: Settings) -> dict[str, str]:
-    """Returns the selector for pods with the record of their workload, prepared or not. Schedulers for which Rollcall
-    makes no gangs are excluded.
-    """
+    """Returns the selector for pods with a record, without schedulers for which Rollcall makes no gangs."""
     kinds = [resource.api.group_kind for resource in settings.gang_workloads.values()]
     others = sorted(
         name for name, profile in settings.profiles.items() if not any(map(profile.backend.makes_gangs_of, kinds))
@@ -598,15 +584,15 @@ class QueuedOwners:
         self._waiting: dict[WorkloadKey, set[str | None]] = {}
 
     def put(self, owner: WorkloadKey, index: str | None) -> None:
-        """A Workload of that owner changed. Its gangs are reported in `OWNERS_SECONDS`, on the running event loop."""
+        """Notes a changed Workload of that owner, whose gangs are reported in `OWNERS_SECONDS` on the event loop."""
         if not self._waiting:
             asyncio.get_running_loop().call_later(OWNERS_SECONDS, self._report)
         self._waiting.setdefault(owner, set()).add(index)
 
     def _report(self) -> None:
         indexes: dict[WorkloadKey, set[str | None]] = {}
-        for owner, found in self._waiting.items():
-            indexes.setdefault(self._above(*owner), set()).update(found)
+        for owner, owner_indexes in self._waiting.items():
+            indexes.setdefault(self._above(*owner), set()).update(owner_indexes)
         self._waiting = {}
-        for gang in {gang for owner, found in indexes.items() for gang in self._gangs_of(owner, found)}:
+        for gang in {gang for owner, owner_indexes in indexes.items() for gang in self._gangs_of(owner, owner_indexes)}:
             self._changed(gang)

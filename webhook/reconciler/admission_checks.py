@@ -53,12 +53,7 @@ class WorkloadOwners:
     """Answers for the objects of Workloads. `facts` are what is known of the cluster."""
 
     def __init__(
-        self,
-        settings: Settings,
-        client: Client,
-        facts: Callable[[], ClusterFacts],
-        *,
-        clock: Clock = MACHINE_CLOCK,
+        self, settings: Settings, client: Client, facts: Callable[[], ClusterFacts], *, clock: Clock = MACHINE_CLOCK
     ) -> None:
         self._settings = settings
         self._client = client
@@ -66,16 +61,16 @@ class WorkloadOwners:
         self._clock = clock
         kinds = settings.kinds
         # The resource of each kind that may own a Workload, by group and kind.
-        self._kinds = {(one.api.group, one.api.kind): one for one in (*kinds.admitted, *OWNERS_BESIDES)}
+        self._kinds = {(kind.api.group, kind.api.kind): kind for kind in (*kinds.admitted, *OWNERS_BESIDES)}
 
     async def answer(self, key: ObjectKey, raw: Manifest, *, patient: bool) -> CheckAnswer:
         """Returns the answer about a Workload. Raises `RequestFailed` only if `patient`."""
         try:
             first: CheckAnswer | None = None
-            async for found in self._answers(key[0], raw):
-                if found.is_fault:
-                    return found
-                first = first or found
+            async for check_answer in self._answers(key[0], raw):
+                if check_answer.is_fault:
+                    return check_answer
+                first = first or check_answer
         except RequestFailed as error:
             if patient:
                 raise
@@ -89,10 +84,10 @@ class WorkloadOwners:
     async def _answers(self, namespace: str, raw: Manifest) -> AsyncIterator[CheckAnswer]:
         """Yields the answers about the objects that a Workload is made for: its workload, or each of its pods."""
         owners = list(owners_of(raw))
-        whole = [one for one in owners if admission_of((one.group, one.kind), self._settings) is not None]
+        whole = [owner for owner in owners if admission_of((owner.group, owner.kind), self._settings) is not None]
         for reference in islice(whole, MOST_OWNERS):
-            yield await self._about(namespace, reference)
-        pods = [one for one in owners if (one.group, one.kind) == POD]
+            yield await self._answer_for_owner(namespace, reference)
+        pods = [owner for owner in owners if (owner.group, owner.kind) == POD]
         if owners and not (whole or pods):
             yield not_judged(f"Rollcall has no rules about {owners[0].kind}")
         decided: set[OwnerReference] = set()
@@ -101,14 +96,14 @@ class WorkloadOwners:
             if pod is None:
                 yield not_judged(f"its Pod {reference.name} was not found")
                 continue
-            above = self._above(pod, namespace)
+            above = self._deciding_workload(pod, namespace)
             if above is None:
                 yield answer(POD, pod, namespace, self._facts(), self._settings, self._clock.now())
             elif above not in decided:
                 decided.add(above)
-                yield await self._about(namespace, above)
+                yield await self._answer_for_owner(namespace, above)
 
-    def _above(self, pod: Manifest, namespace: str) -> OwnerReference | None:
+    def _deciding_workload(self, pod: Manifest, namespace: str) -> OwnerReference | None:
         """Returns the workload that decides about a pod; its uid is not known."""
         try:
             needed = workload_of(pod, namespace, self._settings.kinds)
@@ -120,7 +115,7 @@ class WorkloadOwners:
         api = (POD_CLIQUE_SETS.resource if resource is None else resource).api
         return OwnerReference(f"{api.group}/{api.version}", api.kind, needed.name, None)
 
-    async def _about(self, namespace: str, reference: OwnerReference) -> CheckAnswer:
+    async def _answer_for_owner(self, namespace: str, reference: OwnerReference) -> CheckAnswer:
         owner = await self._owner(namespace, reference)
         if owner is None:
             return not_judged(f"its {reference.kind} {reference.name} was not found")
@@ -129,9 +124,9 @@ class WorkloadOwners:
 
     async def _owner(self, namespace: str, reference: OwnerReference) -> Manifest | None:
         """Returns the referenced object; None if it does not exist, or another object has its name now."""
-        found = await read(self._client, self._kinds[reference.group, reference.kind], namespace, reference.name)
-        if found is None or reference.uid is None or mapping(found.get("metadata")).get("uid") == reference.uid:
-            return found
+        manifest = await read(self._client, self._kinds[reference.group, reference.kind], namespace, reference.name)
+        if manifest is None or reference.uid is None or mapping(manifest.get("metadata")).get("uid") == reference.uid:
+            return manifest
         return None
 
 
@@ -211,7 +206,7 @@ class AdmissionChecks:
         # Since when they have quota, the first first. An entry counts if that is still so.
         self._reserved: list[tuple[str, ObjectKey]] = []
         self.queue: KeyQueue[ObjectKey] = KeyQueue(WORKERS, held_back=held_back, clock=clock)
-        self.workers = Workers(self.queue, self.reconcile, said=_said, failed=metrics.retry)
+        self.workers = Workers(self.queue, self.reconcile, log_fields=_log_fields, failed=metrics.retry)
         metrics.checks.pending.set_function(lambda: len(self._waiting))
         metrics.checks.oldest.set_function(self._oldest)
 
@@ -220,7 +215,11 @@ class AdmissionChecks:
         if projection.part == WORKLOADS.part:
             self._workload_changed(key)
         elif projection.part == ADMISSION_CHECKS.part:
-            self._check_changed(key)
+            check = self._checks.get(key)
+            if (check is not None and check.controller == CONTROLLER) is not (key in self._ours):
+                self._look()
+            elif key in self._ours:
+                self.queue.add((CLUSTER, key))
 
     async def look_at_all(self) -> None:
         """Queues every AdmissionCheck of Rollcall, and every Workload that waits."""
@@ -242,7 +241,7 @@ class AdmissionChecks:
         return self._facts().admission_checks or {}
 
     async def reconcile(self, key: ObjectKey) -> float | None:
-        """Activate an AdmissionCheck, or answer a Workload. Return the seconds after which to check again. Raises
+        """Activates an AdmissionCheck, or answers a Workload. Returns the seconds after which to check again. Raises
         `RequestFailed`, `NotLeading`.
         """
         if not self._leads():
@@ -252,15 +251,6 @@ class AdmissionChecks:
             return None
         return await self._reply(key)
 
-    # Changes
-
-    def _check_changed(self, name: str) -> None:
-        check = self._checks.get(name)
-        if (check is not None and check.controller == CONTROLLER) is not (name in self._ours):
-            self._look()
-        elif name in self._ours:
-            self.queue.add((CLUSTER, name))
-
     def _workload_changed(self, key: ObjectKey) -> None:
         if self._only is not None and key[0] != self._only:
             return
@@ -268,12 +258,12 @@ class AdmissionChecks:
         if workload is None or not waiting_checks(workload, self._ours):
             self._waiting.pop(key, None)
             return
-        reserved, known = reserved_at(workload), self._waiting.get(key)
-        if known is None or known.reserved != reserved:
+        reserved, before = reserved_at(workload), self._waiting.get(key)
+        if before is None or before.reserved != reserved:
             self._waiting[key] = _Waiting(reserved, self._clock.monotonic())
             heappush(self._reserved, (reserved, key))
             if len(self._reserved) > 2 * len(self._waiting) + _OUTDATED:
-                self._reserved = [(one.reserved, waiting) for waiting, one in self._waiting.items()]
+                self._reserved = [(entry.reserved, waiting) for waiting, entry in self._waiting.items()]
                 heapify(self._reserved)
         self.queue.add(key)
 
@@ -287,8 +277,6 @@ class AdmissionChecks:
     def _is_waiting(self, reserved: str, key: ObjectKey) -> bool:
         waiting = self._waiting.get(key)
         return waiting is not None and waiting.reserved == reserved
-
-    # Writes
 
     async def _activate(self, name: str) -> None:
         check = self._checks.get(name)
@@ -315,27 +303,27 @@ class AdmissionChecks:
         names = waiting_checks(WORKLOADS.read(raw)[1], self._ours)  # type: ignore[index]
         if not names:
             return None
-        found = await self._owners.answer(key, raw, patient=self._is_patient(key))
-        patch = answered(raw, names, found.state, found.message, self._now())
+        check_answer = await self._owners.answer(key, raw, patient=self._is_patient(key))
+        patch = answered(raw, names, check_answer.state, check_answer.message, self._now())
         request = requests.json_patch(
             WORKLOADS.resource, *key, patch, subresource="status", dry_run=self._writer.dry_run
         )
         await self._writer.send("answer", WORKLOADS.resource, key, request)
-        self._metrics.checks.answered.labels(found.outcome.value).inc()
-        if (reason := _REASONS.get(found.outcome)) is not None:
+        self._metrics.checks.answered.labels(check_answer.outcome.value).inc()
+        if (reason := _REASONS.get(check_answer.outcome)) is not None:
             uid = str(mapping(raw.get("metadata")).get("uid") or "")
-            await self._events.warn(CheckedWorkload(*key, uid), reason, found.message)
+            await self._events.warn(CheckedWorkload(*key, uid), reason, check_answer.message)
         return None
 
     def _is_patient(self, key: ObjectKey) -> bool:
-        known = self._waiting.get(key)
-        return known is not None and self._clock.monotonic() - known.seen < PATIENCE_SECONDS
+        waiting = self._waiting.get(key)
+        return waiting is not None and self._clock.monotonic() - waiting.seen < PATIENCE_SECONDS
 
     def _now(self) -> str:
         return self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _said(key: ObjectKey) -> dict[str, str]:
+def _log_fields(key: ObjectKey) -> dict[str, str]:
     """Returns the fields that name the key in the log."""
     if key[0] == CLUSTER:
         return {"kind": ADMISSION_CHECKS.resource.api.kind, "name": key[1]}

@@ -94,31 +94,30 @@ class AuditReports:
                 self._metrics.clear()
             elif self._due is None:
                 self._due = self._clock.monotonic()
-            elif self._is_due(self._clock.monotonic() - self._due) and self._is_served():
-                await self.audit()
-
-    def _is_due(self, late: float) -> bool:
-        return late >= WAIT_SECONDS or (late >= 0 and self._idle())
+            else:
+                late = self._clock.monotonic() - self._due
+                if (late >= WAIT_SECONDS or (late >= 0 and self._idle())) and self._is_served():
+                    await self.audit()
 
     def _is_served(self) -> bool:
         served = self._served()
-        found = served is not None and REPORTS.api in served
-        if served is not None and not found and not self._said_unserved:
+        is_served = served is not None and REPORTS.api in served
+        if served is not None and not is_served and not self._said_unserved:
             log.warning("no audit", why=f"the cluster does not serve {REPORTS.qualified}", remedy="install its CRD")
-        self._said_unserved = served is not None and not found
-        return found
+        self._said_unserved = served is not None and not is_served
+        return is_served
 
     async def audit(self) -> None:
         """Audits once and writes the reports. If anything fails, it is tried again later."""
         begun = self._clock.monotonic()
         try:
             async with asyncio.timeout(MOST_SECONDS):
-                found, listed = await apart(self._audited)
-                if found.unlisted:
+                outcome, listed = await apart(self._audited)
+                if outcome.unlisted:
                     # Without some kinds, reports would lose results.
-                    self._fail("; ".join(f"{kind}: {why}" for kind, why in sorted(found.unlisted.items())))
+                    self._fail("; ".join(f"{kind}: {why}" for kind, why in sorted(outcome.unlisted.items())))
                     return
-                unwritten = await self._write(found.today, listed)
+                unwritten = await self._write(outcome.today, listed)
                 if unwritten and not await self._is_possible():
                     self._fail(f"reports cannot be written: {_first(unwritten)}")
                     return
@@ -132,12 +131,10 @@ class AuditReports:
             log.exception("audit failed")
             self._fail("an internal error")
         else:
-            self._show(found.today, self._clock.monotonic() - begun, unwritten)
+            self._show(outcome.today, self._clock.monotonic() - begun, unwritten)
 
     async def _audited(self) -> tuple[Audit, Mapping[str, list[KeptFinding]]]:
-        """Returns the audit and, by namespace, what its report lists. A thread does it: there may be ten thousand
-        findings.
-        """
+        """Returns the audit, and what each namespace's report lists. It runs in a thread: findings are many."""
         client = PacedClient(self._access, self._transport, clock=self._clock)
         try:
             auditor = Auditor(
@@ -156,8 +153,8 @@ class AuditReports:
         if not self._leads():
             raise NotLeading
 
-    async def _write(self, found: Tally, wanted: Mapping[str, list[KeptFinding]]) -> _Unwritten:
-        """Makes the stored reports those that are `wanted`. Raises `RequestFailed` if they cannot be listed."""
+    async def _write(self, tally: Tally, listed: Mapping[str, list[KeptFinding]]) -> _Unwritten:
+        """Makes the stored reports those of `listed`. Raises `RequestFailed` if they cannot be listed."""
         seen, foreign, unwritten = set[str](), set[str](), _Unwritten()
         async with aclosing(self._stored()) as stored:
             # A tenant may have written a large report with Rollcall's label, so none is kept.
@@ -167,11 +164,11 @@ class AuditReports:
                     continue
                 seen.add(namespace)
                 if is_own_report(live):
-                    await self._put(namespace, wanted.get(namespace), found, live, unwritten)
+                    await self._put(namespace, listed.get(namespace), tally, live, unwritten)
                 else:
                     foreign.add(namespace)
-        for namespace in sorted(wanted.keys() - seen):
-            await self._put(namespace, wanted[namespace], found, None, unwritten)
+        for namespace in sorted(listed.keys() - seen):
+            await self._put(namespace, listed[namespace], tally, None, unwritten)
         if foreign:
             names = ", ".join(sorted(foreign)[:NAMED])
             log.warning("reports left alone", why="another program wrote them", name=REPORT_NAME, namespaces=names)
@@ -181,7 +178,7 @@ class AuditReports:
         self,
         namespace: str,
         kept: Sequence[KeptFinding] | None,
-        found: Tally,
+        tally: Tally,
         live: Manifest | None,
         unwritten: _Unwritten,
     ) -> None:
@@ -190,7 +187,7 @@ class AuditReports:
         await asyncio.sleep(0)
         try:
             if kept is not None:
-                report = to_apply(report_of(namespace, kept, found, live, self._clock.now()))
+                report = to_apply(report_of(namespace, kept, tally, live, self._clock.now()))
                 if live is None or not holds(report, live):
                     await self._writer.apply(REPORTS, report)
             elif live is not None:
@@ -214,15 +211,15 @@ class AuditReports:
 
     async def _stored(self) -> AsyncGenerator[Manifest, None]:
         """Yields the reports of Rollcall's name, one page after the other. Raises `RequestFailed`."""
-        named = {"fieldSelector": f"metadata.name={REPORT_NAME}"}
-        pages = self._client.pages(REPORTS, namespace=self._only, selector=named, again=Retries().again)
+        selector = {"fieldSelector": f"metadata.name={REPORT_NAME}"}
+        pages = self._client.pages(REPORTS, namespace=self._only, selector=selector, again=Retries().again)
         async with aclosing(pages):
             async for page in pages:
                 for raw in page.items:
                     yield raw
                 del page
 
-    def _show(self, found: Tally, seconds: float, unwritten: _Unwritten) -> None:
+    def _show(self, tally: Tally, seconds: float, unwritten: _Unwritten) -> None:
         pause = self._settings.auditing.every.total_seconds()
         self._failures = self._failures + 1 if unwritten else 0
         if unwritten:
@@ -241,10 +238,10 @@ class AuditReports:
         self._metrics.unwritten.set(len(unwritten))
         self._metrics.seconds.set(seconds)
         self._metrics.finished.set(self._clock.now().timestamp())
-        counts = {action: found.total(action) for action in ACTIONS}
+        counts = {action: tally.total(action) for action in ACTIONS}
         for action, count in counts.items():
             self._metrics.findings.labels(action).set(count)
-        log.info("audited", objects=found.judged.total(), refused=found.refused, **counts, seconds=round(seconds, 1))
+        log.info("audited", objects=tally.judged.total(), refused=tally.refused, **counts, seconds=round(seconds, 1))
 
     def _fail(self, why: str, wait: float = 0.0) -> None:
         self._failures += 1

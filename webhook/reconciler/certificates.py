@@ -83,56 +83,59 @@ class CertificateWriting:
         self._events = events
         self._metrics = metrics
 
-    async def do(self, action: Written, found: CertificateSnapshot) -> None:
+    async def do(self, action: Written, snapshot: CertificateSnapshot) -> None:
         """Carries out the write of a step."""
         if isinstance(action, NewAuthority | Promote):
-            await self._write_authority(action, found)
+            await self._write_authority(action, snapshot)
         elif isinstance(action, Issue | Switch):
-            await self._write_leaf(action, found)
+            await self._write_leaf(action, snapshot)
         elif isinstance(action, Publish):
             await self._publish(action)
         else:
             await self._disown(action)
 
-    async def _write_authority(self, action: NewAuthority | Promote, found: CertificateSnapshot) -> None:
-        made = None
+    async def _write_authority(self, action: NewAuthority | Promote, snapshot: CertificateSnapshot) -> None:
+        authority = None
         if isinstance(action, NewAuthority):
             # Each authority needs its own name: verifiers find an issuer by its name.
-            name = f"rollcall authority {found.now:%Y-%m-%d} {secrets.token_hex(4)}"
-            made = new_authority(name, found.now, self._settings.ca_validity)
-        await self._store(CA_SECRET, authority_data(action, found.stored, made), found, obeyed=made is not None)
+            name = f"rollcall authority {snapshot.now:%Y-%m-%d} {secrets.token_hex(4)}"
+            authority = new_authority(name, snapshot.now, self._settings.ca_validity)
+        await self._store(
+            CA_SECRET, authority_data(action, snapshot.stored, authority), snapshot, obeyed=authority is not None
+        )
         if isinstance(action, Promote):
             self._metrics.rotations.labels(CA).inc()
             log.info("authority rotated", authority=fingerprint(action.authority.certificate))
-        elif made is not None:
-            log.info("authority made", why=action.why, place=action.place, authority=fingerprint(made.certificate))
+        elif authority is not None:
+            log.info("authority made", why=action.why, place=action.place, authority=fingerprint(authority.certificate))
             if action.repair:
-                await self._repaired(CA_SECRET, CA, f"the authority could not be used: {action.why}", found)
+                await self._repaired(CA_SECRET, CA, f"the authority could not be used: {action.why}", snapshot)
 
-    async def _write_leaf(self, action: Issue | Switch, found: CertificateSnapshot) -> None:
-        made = None
+    async def _write_leaf(self, action: Issue | Switch, snapshot: CertificateSnapshot) -> None:
+        leaf = None
         if isinstance(action, Issue):
-            until = leaf_end(action.signer, found.now, self._settings)
-            made = new_leaf(action.signer, found.stored.hosts, found.now, until)
+            until = leaf_end(action.signer, snapshot.now, self._settings)
+            leaf = new_leaf(action.signer, snapshot.stored.hosts, snapshot.now, until)
         served = isinstance(action, Switch) or action.place == SERVED
-        await self._store(TLS_SECRET, serving_data(action, found.stored, made), found, obeyed=served)
-        if served and found.stored.serving.pair is not None:
+        await self._store(TLS_SECRET, serving_data(action, snapshot.stored, leaf), snapshot, obeyed=served)
+        if served and snapshot.stored.serving.pair is not None:
             self._metrics.rotations.labels(LEAF).inc()
         if isinstance(action, Switch):
             log.info("certificate switched", certificate=fingerprint(action.pair.certificate))
-        elif made is not None:
+        elif leaf is not None:
             log.info(
-                "certificate signed", why=action.why, place=action.place, certificate=fingerprint(made.certificate)
+                "certificate signed", why=action.why, place=action.place, certificate=fingerprint(leaf.certificate)
             )
             if action.repair:
-                await self._repaired(TLS_SECRET, LEAF, f"the certificate could not be used: {action.why}", found)
+                await self._repaired(TLS_SECRET, LEAF, f"the certificate could not be used: {action.why}", snapshot)
 
-    async def _store(self, name: str, data: Mapping[str, bytes], found: CertificateSnapshot, *, obeyed: bool) -> None:
-        """Creates the Secret, or replace the version that was read.
-
-        `obeyed` removes the annotation that asked for a rotation, because the rotation begins with this write.
+    async def _store(
+        self, name: str, data: Mapping[str, bytes], snapshot: CertificateSnapshot, *, obeyed: bool
+    ) -> None:
+        """Creates the Secret, or replaces the version that was read. `obeyed` removes the annotation that asked for a
+        rotation, because the rotation begins with this write.
         """
-        live = found.secrets[name]
+        live = snapshot.secrets[name]
         encoded = {key: b64encode(value).decode() for key, value in sorted(data.items())}
         key = (self._namespace, name)
         if live is None:
@@ -159,7 +162,7 @@ class CertificateWriting:
         resource = CONFIGURATIONS[configuration.name]
         owner = (await self._client.get(requests.read(NAMESPACES.resource, self._namespace))).content
         encoded = b64encode(action.bundle).decode()
-        wanted = {
+        manifest = {
             "apiVersion": f"{ADMISSION_REGISTRATION}/v1",
             "kind": configuration.kind,
             "metadata": {
@@ -170,45 +173,35 @@ class CertificateWriting:
                 "resourceVersion": configuration.version,
                 # The configuration is deleted with the namespace, because no server is left then.
                 "ownerReferences": [
-                    {
-                        "apiVersion": "v1",
-                        "kind": "Namespace",
-                        "name": self._namespace,
-                        "uid": owner["metadata"]["uid"],
-                    }
+                    {"apiVersion": "v1", "kind": "Namespace", "name": self._namespace, "uid": owner["metadata"]["uid"]}
                 ],
             },
             "webhooks": [{"name": hook.name, "clientConfig": {"caBundle": encoded}} for hook in configuration.hooks],
         }
-        await self._writer.send(
-            "apply", resource, ("", configuration.name), requests.apply(resource, wanted, FIELD_MANAGER)
-        )
+        request = requests.apply(resource, manifest, FIELD_MANAGER)
+        await self._writer.send("apply", resource, ("", configuration.name), request)
         self._metrics.bundles.inc()
 
     async def _disown(self, action: ReleaseFields) -> None:
         configuration = action.configuration
         resource = CONFIGURATIONS[configuration.name]
-        others = [one for one in configuration.managers if one.get("manager") != FIELD_MANAGER]
+        others = [manager for manager in configuration.managers if manager.get("manager") != FIELD_MANAGER]
         operations: list[Manifest] = [
             {"op": "test", "path": "/metadata/uid", "value": configuration.uid},
             {"op": "test", "path": "/metadata/resourceVersion", "value": configuration.version},
             # An empty list would leave managedFields unchanged.
             {"op": "replace", "path": "/metadata/managedFields", "value": others or [{}]},
         ]
-        await self._writer.send(
-            "disown",
-            resource,
-            ("", configuration.name),
-            requests.json_patch(resource, None, configuration.name, operations),
-        )
+        request = requests.json_patch(resource, None, configuration.name, operations)
+        await self._writer.send("disown", resource, ("", configuration.name), request)
 
-    async def _repaired(self, name: str, what: str, why: str, found: CertificateSnapshot) -> None:
+    async def _repaired(self, name: str, what: str, why: str, snapshot: CertificateSnapshot) -> None:
         self._metrics.repairs.labels(what).inc()
         note = (
             f"{why}; a new one was made; certificates that servers present now stay trusted until the "
             f"servers present new ones"
         )
-        await self._events.warn(found.regarded(name), CertificateReason.REPLACED, note)
+        await self._events.warn(snapshot.regarded(name), CertificateReason.REPLACED, note)
 
 
 # Interval of a full check, independent of the watches.
@@ -249,9 +242,7 @@ class RewriteBackoff:
 
 
 class CertificateController:
-    """Maintains the certificates. `run` works until cancelled; call `wake` when this process starts or stops
-    leading.
-    """
+    """The maintenance of certificates. Call `wake` when this process starts or stops leading."""
 
     def __init__(  # noqa: PLR0913 - whom it reads from, writes and tells by
         self,
@@ -313,7 +304,7 @@ class CertificateController:
         yield from self._watches
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Maintains the certificates until cancelled."""
         async with asyncio.TaskGroup() as group:
             for watch in self._watches:
                 group.create_task(watch.run())
@@ -330,7 +321,7 @@ class CertificateController:
                 continue
 
     async def _attempt(self) -> float:
-        """Carries out one step; return the seconds to pause after it."""
+        """Carries out one step. Returns the seconds to pause after it."""
         try:
             seconds = await self._step()
         except NotLeading:
@@ -361,17 +352,17 @@ class CertificateController:
         self._service.broken()
 
     async def _step(self) -> float:
-        found = await read_snapshot(self._client, self._namespace, clock=self._clock)
-        self._metrics.show(found.stored)
-        action = plan(found.stored, found.now, self._seen, self._settings)
+        snapshot = await read_snapshot(self._client, self._namespace, clock=self._clock)
+        self._metrics.show(snapshot.stored)
+        action = plan(snapshot.stored, snapshot.now, self._seen, self._settings)
         self._metrics.at(action.step)
         if not self._leads():
             raise NotLeading
         if isinstance(action, Idle):
             self._settled()
-            return min(LOOK_SECONDS, max(1.0, (action.until - found.now).total_seconds()))
+            return min(LOOK_SECONDS, max(1.0, (action.until - snapshot.now).total_seconds()))
         if isinstance(action, ProbeTrust | CheckServers):
-            return await self._wait(action, found)
+            return await self._wait(action, snapshot)
         self._waiting.broken()
         if isinstance(action, Publish):
             name = action.configuration.name
@@ -379,23 +370,21 @@ class CertificateController:
                 self._say(action.step, f"another writer keeps overwriting the caBundle of {name}")
                 return rest
             self._insistence.wrote(name, action.bundle)
-        await self._writing.do(action, found)
+        await self._writing.do(action, snapshot)
         if isinstance(action, Promote):
             self._forget()
         return 0.0
 
-    # Steps that wait.
-
-    async def _wait(self, action: ProbeTrust | CheckServers, found: CertificateSnapshot) -> float:
+    async def _wait(self, action: ProbeTrust | CheckServers, snapshot: CertificateSnapshot) -> float:
         if isinstance(action, ProbeTrust):
             what, streak = fingerprint(action.leaf), self._proof
-            why = await unproven(self._access, self._transport, found.stored, action.leaf, self._check)
+            why = await unproven(self._access, self._transport, snapshot.stored, action.leaf, self._check)
         else:
             what, streak = fingerprint(action.authority), self._service
-            why = await unserved(self._client, found.stored, action.authority)
+            why = await unserved(self._client, snapshot.stored, action.authority)
         if why:
             streak.broken()
-            await self._tell(action.step, why, found)
+            await self._tell(action.step, why, snapshot)
         else:
             self._settled()
             if streak.seen(what) >= self._settings.overlap.total_seconds():
@@ -412,12 +401,12 @@ class CertificateController:
         if not self._leads():
             raise NotLeading
 
-    async def _tell(self, step: RotationStep, why: str, found: CertificateSnapshot) -> None:
+    async def _tell(self, step: RotationStep, why: str, snapshot: CertificateSnapshot) -> None:
         """Reports what the step waits for: in the log when the reason changes, and by an event if it lasts."""
         self._say(step, why)
         if self._waiting.seen(step.value) >= PATIENCE_SECONDS:
             note = f"the rotation of the authority waits, and the present certificates keep working: {why}"
-            await self._events.warn(found.regarded(TLS_SECRET), CertificateReason.WAITING, note)
+            await self._events.warn(snapshot.regarded(TLS_SECRET), CertificateReason.WAITING, note)
 
     def _say(self, step: RotationStep, why: str) -> None:
         if why != self._why:

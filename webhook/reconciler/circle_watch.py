@@ -85,7 +85,7 @@ class CircleWatch:
             await self.look()
 
     async def look(self) -> None:
-        """Counts the circles and report their groups. Only the leader counts and reports."""
+        """Counts the circles and reports their groups, if this process leads."""
         await self._read_marked()
         leads = self._leads()
         self._metrics.circles.set(len(self._known) if leads else 0)
@@ -95,9 +95,7 @@ class CircleWatch:
             self._turns, self._told, self._led = Turns(), OrderedDict(), False
 
     async def _read_marked(self) -> None:
-        """Finds the circles that the marked groups are in now: only a group that changed makes a circle, or ends
-        one.
-        """
+        """Finds the circles of the marked groups: only a group that changed makes or ends one."""
         marked, self._marked = self._marked, set()
         turn = LoopTurn(self._clock)
         # Nothing tells that the groups of a kind are gone that is not served any more.
@@ -113,7 +111,7 @@ class CircleWatch:
                     self._told.pop(node, None)
                 self._nested[api][key] = nested
             await turn.pause()
-        now = dict.fromkeys(circles((*marked, *(circle[0] for circle in before)), self._above))
+        now = dict.fromkeys(circles((*marked, *(circle[0] for circle in before)), self._parent))
         for ended in before.keys() - now.keys():
             del self._known[ended]
             for node in ended:
@@ -144,7 +142,10 @@ class CircleWatch:
             if (circle := self._circle_of.get(node)) is not None and node not in self._told:
                 self._told[node] = now
                 left -= 1
-                await self._events.say(self._circled(node), GroupReason.CIRCLE, note(circle))
+                api, (namespace, name) = node
+                uid = self._nested[api][namespace, name].uid
+                group = CircledGroup(self._trees[api].resource, namespace, name, uid)
+                await self._events.say(group, GroupReason.CIRCLE, note(circle))
 
     def _read(self, node: Node) -> _Nested | None:
         """Returns what a group says; None if it does not exist or has no parent."""
@@ -159,13 +160,9 @@ class CircleWatch:
             return None
         return None if parent is None else _Nested((api, (namespace, parent)), live["metadata"].get("uid"))
 
-    def _above(self, node: Node) -> Node | None:
+    def _parent(self, node: Node) -> Node | None:
         nested = self._nested[node[0]].get(node[1])
         return None if nested is None else nested.parent
-
-    def _circled(self, node: Node) -> CircledGroup:
-        api, (namespace, name) = node
-        return CircledGroup(self._trees[api].resource, namespace, name, self._nested[api][namespace, name].uid)
 
 
 def trees_of(settings: Settings) -> Iterable[Trees]:

@@ -102,10 +102,10 @@ Why = (
 # Events that need no person.
 _NORMAL = frozenset({RemedyReason.BEGUN, RemedyReason.HELPED})
 # A report is remembered by the uid of the object, the name of the gang (an object may have several), and the reason.
-_About = tuple[str, str, Why]
+_ReportKey = tuple[str, str, Why]
 
 
-class _Said(NamedTuple):
+class _LastNote(NamedTuple):
     note: str
     at: float
 
@@ -132,19 +132,19 @@ class Events:
         self._clock = clock
         # Which gangs get an event of their own.
         self.own = OwnEvents(held_back)
-        self._said: FairMemory[_About, _Said] = FairMemory(MEMORY)
+        self._said: FairMemory[_ReportKey, _LastNote] = FairMemory(MEMORY)
         # How often each report was written.
-        self._times: FairMemory[_About, int] = FairMemory(MEMORY)
+        self._times: FairMemory[_ReportKey, int] = FairMemory(MEMORY)
 
     async def warn(self, regarded: Regarded, reason: Why, note: str) -> None:
         """Writes a Warning, unless the last one for this object and reason has the same note and is recent, or too many
         gangs of its namespace had one for this reason: then they share an event.
         """
-        about, now = _about(regarded, reason), self._clock.monotonic()
+        about, now = _report_key(regarded, reason), self._clock.monotonic()
         before = self._said.get(about)
         if before is not None and before.note == note and now - before.at < REPEAT_SECONDS:
             return
-        self._said.put(_namespace(regarded), about, _Said(note, now))
+        self._said.put(_namespace(regarded), about, _LastNote(note, now))
         if self._has_own(regarded, reason, now):
             await self.say(regarded, reason, note, apart=note)
 
@@ -155,30 +155,28 @@ class Events:
         return self.own.take(HeldCause(regarded.namespace, reason), now, REPEAT_SECONDS)
 
     async def say(self, regarded: Regarded, reason: Why, note: str, *, apart: str = "") -> None:
-        """Writes a Warning, unless another process wrote the same one within `SAME_SECONDS`. Warnings with different
-        `apart` differ.
-        """
-        note = _named(regarded, note)
-        said = _identity(regarded).said
+        """Writes a Warning, unless another process did within `SAME_SECONDS`. Those with different `apart` differ."""
+        note = _prefixed(regarded, note)
+        log_fields = _identity(regarded).log_fields
         if self._dry_run:
             # A dry run writes no event, so the log must contain the note.
-            log.warning("told", reason=reason, **said, why=note)
+            log.warning("told", reason=reason, **log_fields, why=note)
             return
         # The note quotes the object and is in the event, so it is not logged.
-        log.warning("told", reason=reason, **said)
+        log.warning("told", reason=reason, **log_fields)
         if self._leads():
-            await self._written(requests.create(EVENTS, self._event(regarded, reason, note, apart)), reason, said)
+            await self._written(requests.create(EVENTS, self._event(regarded, reason, note, apart)), reason, log_fields)
 
     async def say_of_many(
         self, namespace: str, reason: GangReason, note: str, count: int, event: str | None
     ) -> str | None:
-        """Writes a Warning about so many gangs of a namespace, or continue `event`, of which the API server lets only
-        the series change. Return the event's name; None if there is none.
+        """Writes a Warning about so many gangs of a namespace, or continues `event`, of which the API server lets only
+        the series change. Returns the event's name; None if there is none.
         """
         regarded = RegardedNamespace(namespace, WRITE_GANG_OBJECTS)
-        said = _identity(regarded).said
+        log_fields = _identity(regarded).log_fields
         if self._dry_run:
-            log.warning("told", reason=reason, **said, count=count, why=note)
+            log.warning("told", reason=reason, **log_fields, count=count, why=note)
             return None
         if not self._leads():
             return event
@@ -186,31 +184,31 @@ class Events:
         series = {"series": {"count": count, "lastObservedTime": self._now()}} if count > 1 else {}
         if event is not None and await self._continued(event, namespace, reason, series) != HTTPStatus.NOT_FOUND:
             return event
-        log.warning("told", reason=reason, **said, count=count)
+        log.warning("told", reason=reason, **log_fields, count=count)
         manifest = {**self._event(regarded, reason, note, ""), **series}
         event = str(manifest["metadata"]["name"])
-        code = await self._written(requests.create(EVENTS, manifest), reason, said)
+        code = await self._written(requests.create(EVENTS, manifest), reason, log_fields)
         if code == HTTPStatus.CONFLICT:
             # An earlier leader wrote it.
             code = await self._continued(event, namespace, reason, series)
         return event if code is None else None
 
     async def _continued(self, event: str, namespace: str, reason: Why, series: Manifest) -> int | None:
-        """Changes the series of an event; return as `_written` does."""
+        """Changes the series of an event. Returns as `_written` does."""
         changes = [{"op": "add", "path": f"/{field}", "value": value} for field, value in series.items()]
         if not changes:
             return None
-        said = {"kind": "Namespace", "name": namespace}
-        return await self._written(requests.json_patch(EVENTS, namespace, event, changes), reason, said)
+        log_fields = {"kind": "Namespace", "name": namespace}
+        return await self._written(requests.json_patch(EVENTS, namespace, event, changes), reason, log_fields)
 
-    async def _written(self, write: requests.Write, reason: Why, said: dict[str, str]) -> int | None:
-        """Sends a write; return the code of the failure, 0 for no answer, None if it succeeded."""
+    async def _written(self, write: requests.Write, reason: Why, log_fields: dict[str, str]) -> int | None:
+        """Sends a write. Returns the code of the failure, 0 for no answer, None if it succeeded."""
         try:
             with spans.span("write", spans.Side.CLIENT, {"rollcall.kind": EVENTS.api.kind}):
                 await self._client.write(write)
         except RequestFailed as error:
             if error.code != HTTPStatus.CONFLICT:
-                log.info("event not written", reason=reason, **said, why=outline(error))
+                log.info("event not written", reason=reason, **log_fields, why=outline(error))
             return error.code
         self._metrics.events.labels(reason.value).inc()
         return None
@@ -218,7 +216,7 @@ class Events:
     def well(self, regarded: Regarded, reasons: Iterable[Why] = GangReason) -> None:
         """Forgets the reports for these reasons, because the problem is solved: the next one is reported at once."""
         for reason in reasons:
-            self._said.drop(_about(regarded, reason))
+            self._said.drop(_report_key(regarded, reason))
 
     def _event(self, regarded: Regarded, reason: Why, note: str, apart: str) -> Manifest:
         identity = _identity(regarded)
@@ -236,19 +234,18 @@ class Events:
             "reportingInstance": self._instance[:128],
             "regarding": {
                 "apiVersion": identity.api_version,
-                **identity.said,
+                **identity.log_fields,
                 **({} if regarded.uid is None else {"uid": regarded.uid}),
             },
         }
 
     def _digest(self, regarded: Regarded, reason: Why, apart: str) -> str:
-        about = _about(regarded, reason)
+        about = _report_key(regarded, reason)
         times = (self._times.get(about) or 0) + 1
         self._times.put(_namespace(regarded), about, times)
         again = "" if times == 1 else f"{self._instance} {times}"
-        what = "\n".join(
-            (*about[:2], reason.value, apart, again, str(int(self._clock.now().timestamp() // SAME_SECONDS)))
-        )
+        time = str(int(self._clock.now().timestamp() // SAME_SECONDS))
+        what = "\n".join((*about[:2], reason.value, apart, again, time))
         return hashlib.sha256(what.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
     def _now(self) -> str:
@@ -256,7 +253,7 @@ class Events:
         return self._clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-class _Identity(NamedTuple):
+class _EventObject(NamedTuple):
     """The object of an event, and the action that the reconciler tried."""
 
     api_version: str
@@ -266,31 +263,31 @@ class _Identity(NamedTuple):
     action: str
 
     @property
-    def said(self) -> dict[str, str]:
+    def log_fields(self) -> dict[str, str]:
         """Kind, name and, if it has one, namespace."""
-        found = {"kind": self.kind, "name": self.name}
-        return found if self.namespace is None else {**found, "namespace": self.namespace}
+        fields = {"kind": self.kind, "name": self.name}
+        return fields if self.namespace is None else {**fields, "namespace": self.namespace}
 
 
-def _identity(regarded: Regarded) -> _Identity:
+def _identity(regarded: Regarded) -> _EventObject:
     """Returns the identity of the object; for a gang of an opted-in workload, that of the workload."""
     if isinstance(regarded, PodGang):
         owner = regarded.reference
-        return _Identity(owner.api_version, owner.kind, owner.name, regarded.namespace, WRITE_GANG_OBJECTS)
+        return _EventObject(owner.api_version, owner.kind, owner.name, regarded.namespace, WRITE_GANG_OBJECTS)
     if isinstance(regarded, RegardedNamespace):
-        return _Identity("v1", "Namespace", regarded.name, regarded.name, regarded.action)
+        return _EventObject("v1", "Namespace", regarded.name, regarded.name, regarded.action)
     if isinstance(regarded, CircledGroup):
         api = regarded.resource.api
-        return _Identity(f"{api.group}/{api.version}", api.kind, regarded.name, regarded.namespace, "FindRoot")
+        return _EventObject(f"{api.group}/{api.version}", api.kind, regarded.name, regarded.namespace, "FindRoot")
     if isinstance(regarded, CheckedWorkload):
         api = WORKLOAD_KIND.api
-        return _Identity(
+        return _EventObject(
             f"{api.group}/{api.version}", api.kind, regarded.name, regarded.namespace, "AnswerAdmissionCheck"
         )
     if isinstance(regarded, StoredCertificate):
-        return _Identity("v1", "Secret", regarded.name, regarded.namespace, "RotateCertificate")
+        return _EventObject("v1", "Secret", regarded.name, regarded.namespace, "RotateCertificate")
     api = TOPOLOGY_BINDINGS.resource.api
-    return _Identity(f"{api.group}/{api.version}", api.kind, regarded.name, None, "WriteTopologyObject")
+    return _EventObject(f"{api.group}/{api.version}", api.kind, regarded.name, None, "WriteTopologyObject")
 
 
 def _namespace(regarded: Regarded) -> str:
@@ -298,12 +295,12 @@ def _namespace(regarded: Regarded) -> str:
     return _identity(regarded).namespace or CLUSTER_NAMESPACE
 
 
-def _about(regarded: Regarded, reason: Why) -> _About:
+def _report_key(regarded: Regarded, reason: Why) -> _ReportKey:
     return regarded.uid or "", regarded.name, reason
 
 
-def _named(regarded: Regarded, note: str) -> str:
-    """`note`, prefixed with the gang's name if the object has another name."""
+def _prefixed(regarded: Regarded, note: str) -> str:
+    """Returns `note`, prefixed with the gang's name if the object has another name."""
     if isinstance(regarded, PodGang) and regarded.name != regarded.reference.name:
         return f"gang {regarded.name}: {note}"
     return note
@@ -346,8 +343,8 @@ class ExceptionWatch:
             await asyncio.sleep(EXCEPTION_LOOK_SECONDS)
 
     async def look(self, now: datetime) -> None:
-        """Announce what is due at `now`."""
-        in_force = {one.name for one in self._exceptions.every if not one.has_ended(now)}
+        """Announces what is due at `now`."""
+        in_force = {exception.name for exception in self._exceptions.every if not exception.has_ended(now)}
         if self._in_force is not None and self._in_force != in_force:
             # Also if one is in force again: the date was wrong, and has been set back.
             self._changed()
@@ -356,37 +353,44 @@ class ExceptionWatch:
             del self._told[ended]
         if not self._leads():
             return
-        due = [(one, reason) for one in self._exceptions.every if (reason := _due(one, now)) is not None]
-        about = [(one, namespace, reason) for one, reason in due for namespace in sorted(one.namespaces)]
-        untold = (one for one in about if self._is_untold(*one, now))
-        for one, namespace, reason in islice(untold, EXCEPTION_EVENTS_A_LOOK):
-            self._told[one.name, namespace, reason] = now.date()
+        due = [
+            (exception, reason) for exception in self._exceptions.every if (reason := _due(exception, now)) is not None
+        ]
+        about = [
+            (exception, namespace, reason) for exception, reason in due for namespace in sorted(exception.namespaces)
+        ]
+        untold = (announcement for announcement in about if self._is_untold(*announcement, now))
+        for exception, namespace, reason in islice(untold, EXCEPTION_EVENTS_A_LOOK):
+            self._told[exception.name, namespace, reason] = now.date()
             regarded = RegardedNamespace(namespace, APPLY_EXCEPTION)
-            await self._events.say(regarded, reason, _note(one, now), apart=one.name)
+            await self._events.say(regarded, reason, _note(exception, now), apart=exception.name)
 
-    def _is_untold(self, one: RuleException, namespace: str, reason: ExceptionReason, now: datetime) -> bool:
+    def _is_untold(self, exception: RuleException, namespace: str, reason: ExceptionReason, now: datetime) -> bool:
         """Returns whether an end is to be announced: once a day before, and once afterwards."""
         if self._only not in {None, namespace}:
             return False
-        told = self._told.get((one.name, namespace, reason))
-        return told is None or (reason is ExceptionReason.ENDS_SOON and told != now.date())
+        announced = self._told.get((exception.name, namespace, reason))
+        return announced is None or (reason is ExceptionReason.ENDS_SOON and announced != now.date())
 
 
-def _due(one: RuleException, now: datetime) -> ExceptionReason | None:
-    if one.has_ended(now):
+def _due(exception: RuleException, now: datetime) -> ExceptionReason | None:
+    if exception.has_ended(now):
         return ExceptionReason.ENDED
-    return ExceptionReason.ENDS_SOON if one.ends_soon(now) else None
+    return ExceptionReason.ENDS_SOON if exception.ends_soon(now) else None
 
 
-def _note(one: RuleException, now: datetime) -> str:
-    rules = ", ".join(sorted(one.rules))
-    what = f"Exception {one.name} of the rules {rules} for {one.workloads} {one.time_left(now)}, at {one.ends}"
+def _note(exception: RuleException, now: datetime) -> str:
+    rules = ", ".join(sorted(exception.rules))
+    what = (
+        f"Exception {exception.name} of the rules {rules} for {exception.workloads} {exception.time_left(now)}, "
+        f"at {exception.ends}"
+    )
     do = (
         "new workloads are refused again: change the workloads, or delete the exception from the configuration"
-        if one.has_ended(now)
-        else f"change the workloads before, or ask {one.granted_by} for another end"
+        if exception.has_ended(now)
+        else f"change the workloads before, or ask {exception.granted_by} for another end"
     )
-    return f"{what}; {do}. It was granted by {one.granted_by}: {one.reason}"
+    return f"{what}; {do}. It was granted by {exception.granted_by}: {exception.reason}"
 
 
 # How often the namespaces are counted.
@@ -409,7 +413,7 @@ _SAYS = {
 
 
 @dataclass(slots=True)
-class _Noted:
+class _Shortage:
     """Since when a namespace wants more than it gets without a break, and when it last did."""
 
     since: float
@@ -423,26 +427,26 @@ class HeldBack:
         self._metrics = metrics
         self._leads = leads
         self._clock = clock
-        self._noted: dict[tuple[str, Bound], _Noted] = {}
+        self._noted: dict[tuple[str, Bound], _Shortage] = {}
         # When each namespace was last told.
         self._told: dict[str, float] = {}
 
     def note(self, bound: Bound, namespace: str) -> None:
-        """A namespace wants more than its share. Keys without a namespace have none to tell."""
+        """Notes that a namespace wants more than its share. Keys without a namespace have none to tell."""
         if not namespace:
             return
         now = self._clock.monotonic()
-        noted = self._noted.setdefault((namespace, bound), _Noted(now, now))
+        noted = self._noted.setdefault((namespace, bound), _Shortage(now, now))
         noted.last = now
 
     async def run(self, events: Events) -> None:
-        """Counts and tell from time to time, until cancelled. Only the leader tells."""
+        """Counts from time to time until cancelled, and tells the namespaces if this process leads."""
         while True:
             await asyncio.sleep(SHARE_LOOK_SECONDS)
             await self.look(events)
 
     async def look(self, events: Events) -> None:
-        """Counts the namespaces that are held back, and tell those that have been for long."""
+        """Counts the namespaces that are held back, and tells those that have been for long."""
         now = self._clock.monotonic()
         self._noted = {about: noted for about, noted in self._noted.items() if now - noted.last < RECENT_SECONDS}
         counts = Counter(bound for _, bound in self._noted)
@@ -458,10 +462,10 @@ class HeldBack:
         for namespace, bounds in islice(lasting.items(), SHARE_EVENTS_A_LOOK):
             self._told[namespace] = now
             regarded = RegardedNamespace(namespace, WRITE_GANG_OBJECTS)
-            await events.say(regarded, ShareReason.HELD_BACK, _held_back_note(namespace, bounds))
+            await events.say(regarded, ShareReason.HELD_BACK, _share_note(namespace, bounds))
 
 
-def _held_back_note(namespace: str, bounds: list[Bound]) -> str:
+def _share_note(namespace: str, bounds: list[Bound]) -> str:
     uses = "; ".join(words for bound, words in _SAYS.items() if bound in bounds)
     return (
         f"All namespaces share Rollcall, and this one uses all of its share: {uses}. Create and change fewer gangs at "

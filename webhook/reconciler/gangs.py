@@ -58,7 +58,7 @@ FROZEN_SECONDS = 15.0
 AT_ONCE = 32
 
 
-class _Wanted(NamedTuple):
+class _DesiredObject(NamedTuple):
     """One object that should exist, and the live object if there is one."""
 
     store: Store
@@ -109,7 +109,7 @@ class GangReconciler:
         events: Events,
         metrics: ReconcilerMetrics,
         stage: Callable[[PodGang], Awaitable[Stage]],
-        known: ClusterGangs,
+        gangs: ClusterGangs,
         look_later: Callable[[GangKey, float], None],
         *,
         opens: bool,
@@ -125,7 +125,7 @@ class GangReconciler:
         self._events = events
         self._metrics = metrics
         self._stage = stage
-        self._known = known
+        self._known = gangs
         self._look_later = look_later
         self._opens = opens
         self._clock = clock
@@ -184,9 +184,7 @@ class GangReconciler:
         return await self._make(key, podgang, planned)
 
     async def _gone(self, key: GangKey) -> tuple[str, float | None]:
-        """Deletes the objects of a gang that its existing workload no longer has; other objects are deleted with their
-        owner.
-        """
+        """Deletes the objects of a gang that its workload no longer has. The others are deleted with their owner."""
         uid, pruned = self._known.workload_uid(key), 0
         if uid is not None:
             for store in reversed(self._kinds(())):
@@ -212,7 +210,7 @@ class GangReconciler:
         return "written", None
 
     async def _open(
-        self, key: GangKey, podgang: PodGang, objects: Sequence[_Wanted] = (), *, shows: bool = False
+        self, key: GangKey, podgang: PodGang, objects: Sequence[_DesiredObject] = (), *, shows: bool = False
     ) -> None:
         """Removes the gate from the pods of a gang if nothing else holds them, and if its scheduler has seen a raised
         minimum of its `objects`, as far as that is known. `shows` as for `unseen_seconds`.
@@ -228,13 +226,13 @@ class GangReconciler:
             return
         for start in range(0, len(due), AT_ONCE):
             some = due[start : start + AT_ONCE]
-            done = await asyncio.gather(*(self._writer.ungate(*one) for one in some), return_exceptions=True)
+            done = await asyncio.gather(*(self._writer.ungate(*pod_gate) for pod_gate in some), return_exceptions=True)
             for error in done:
                 if isinstance(error, BaseException):
                     raise error
 
-    def _unseen_seconds(self, objects: Sequence[_Wanted], *, shows: bool) -> float:
-        """For how many seconds the scheduler may still know a gang's objects with a minimum from before a raise."""
+    def _unseen_seconds(self, objects: Sequence[_DesiredObject], *, shows: bool) -> float:
+        """Returns for how many seconds the scheduler may still know the minimums from before a raise."""
         now, longest = self._clock.now(), 0.0
         for desired in objects:
             live, shown = desired.store.objects.get(desired.key), desired.store.has_new_status(desired.key)
@@ -242,53 +240,54 @@ class GangReconciler:
         return longest
 
     async def _make(self, key: GangKey, podgang: PodGang, planned: GangPlan) -> tuple[str, float | None]:
-        wanted = await self._wanted(planned, podgang)
-        for one in wanted:
-            if one.live is None:
+        objects = await self._desired_objects(planned, podgang)
+        for desired in objects:
+            if desired.live is None:
                 continue
-            if one.live["metadata"].get("deletionTimestamp") is not None or left_behind(one.live, podgang):
+            if desired.live["metadata"].get("deletionTimestamp") is not None or left_behind(desired.live, podgang):
                 return "waiting", LOOK_AGAIN_SECONDS
-            if (owner := other_owner(one.live, podgang)) is not None:
-                kind, name = one.live["kind"], one.live["metadata"]["name"]
+            if (owner := other_owner(desired.live, podgang)) is not None:
+                kind, name = desired.live["kind"], desired.live["metadata"]["name"]
                 note = f"{kind} {name} belongs to {owner}, so no object of this gang is written; delete or rename it"
                 await self._events.warn(podgang, GangReason.CONFLICT, note)
                 return "conflict", LOOK_AGAIN_SECONDS
         kinds = self._kinds(planned.profile.backend.gang_kinds(self._live.facts))
-        own = [live for store in kinds for live in store.owned_by(podgang.owners, objects_of(podgang))]
-        living = with_replaced(own, [item.live for item in wanted])
-        frozen = planned.profile.backend.frozen([item.manifest for item in wanted], living)
+        existing = [live for store in kinds for live in store.owned_by(podgang.owners, objects_of(podgang))]
+        living = with_replaced(existing, [desired.live for desired in objects])
+        frozen = planned.profile.backend.frozen([desired.manifest for desired in objects], living)
         try:
-            if frozen is not None and (done := await self._reshape(podgang, frozen, wanted)) is not None:
+            if frozen is not None and (done := await self._reshape(podgang, frozen, objects)) is not None:
                 return done
-            await self._rehearse(wanted)
-            written = await self._write(wanted)
-            pruned = await self._prune(podgang, wanted, kinds)
+            await self._rehearse(objects)
+            written = await self._write(objects)
+            pruned = await self._prune(podgang, objects, kinds)
         except RequestFailed as error:
             if error.code in REFUSALS:
                 await self._events.warn(podgang, GangReason.REFUSED, f"the API server refuses its objects: {error}")
             raise
         self._events.well(podgang)
-        await self._open(key, podgang, wanted, shows=planned.profile.backend.shows_raises)
+        await self._open(key, podgang, objects, shows=planned.profile.backend.shows_raises)
         return ("written" if written or pruned else "inStep"), None
 
-    async def _wanted(self, planned: GangPlan, podgang: PodGang) -> list[_Wanted]:
+    async def _desired_objects(self, planned: GangPlan, podgang: PodGang) -> list[_DesiredObject]:
         backend = planned.profile.backend
         stores = [self._stores.of(desired) for desired in planned.objects]
-        found = [store.objects.get(key_of(desired)) for store, desired in zip(stores, planned.objects, strict=True)]
-        settled = backend.settle(planned.objects, [live for live in found if live is not None])
-        present = podgang.present() if None in found else None
+        pairs = zip(stores, planned.objects, strict=True)
+        live_objects = [store.objects.get(key_of(desired)) for store, desired in pairs]
+        settled = backend.settle(planned.objects, [live for live in live_objects if live is not None])
+        present = podgang.present() if None in live_objects else None
         # Without pods on nodes there is nothing to protect: the next pods are a whole gang again.
-        whole = any(map(is_restored, found)) and await self._stage(podgang) < Stage.BOUND
-        wanted = []
-        for store, desired, live in zip(stores, settled, found, strict=True):
+        whole = any(map(is_restored, live_objects)) and await self._stage(podgang) < Stage.BOUND
+        objects = []
+        for store, desired, live in zip(stores, settled, live_objects, strict=True):
             adopted = backend.adopt(desired, unrestored(live) if whole else live)
             if live is None and present is not None:
                 adopted = backend.restore(adopted, present)
-            wanted.append(_Wanted(store, to_apply(adopted), live))
-        return wanted
+            objects.append(_DesiredObject(store, to_apply(adopted), live))
+        return objects
 
     async def _reshape(
-        self, podgang: PodGang, frozen: Frozen, wanted: Sequence[_Wanted]
+        self, podgang: PodGang, frozen: Frozen, objects: Sequence[_DesiredObject]
     ) -> tuple[str, float | None] | None:
         """Reports that the gang is too far along for this change, or deletes what blocks it; None if it may be written
         now. Nothing is deleted if the API server would refuse a change of the objects that stay.
@@ -304,42 +303,41 @@ class GangReconciler:
         if not frozen.recreated:
             return None
         going = {live["metadata"]["uid"] for live in frozen.recreated}
-        await self._rehearse(wanted, going)
+        await self._rehearse(objects, going)
         for live in reversed(frozen.recreated):
             await self._writer.delete(self._stores.of(live).resource, live)
         # The watch reports when they are gone.
         return "waiting", LOOK_AGAIN_SECONDS
 
-    async def _rehearse(self, wanted: Sequence[_Wanted], going: Container[str] = ()) -> None:
+    async def _rehearse(self, objects: Sequence[_DesiredObject], going: Container[str] = ()) -> None:
         """Validates all changes of existing objects with the API server (dry run) before anything is written, or before
         the objects with the uids `going` are deleted.
 
         If it refused a later object, a running gang would be left with half of its change. A new gang is not affected:
         it starts only when it has all its objects.
         """
-        due = [one for one in wanted if one.live is None or not in_step(one.manifest, one.live)]
-        for one in due if len(due) > 1 else ():
-            if one.changes and one.live is not None and one.live["metadata"]["uid"] not in going:
-                await self._writer.rehearse(one.store.resource, one.manifest)
+        due = [desired for desired in objects if desired.live is None or not in_step(desired.manifest, desired.live)]
+        for desired in due if len(due) > 1 else ():
+            if desired.changes and desired.live is not None and desired.live["metadata"]["uid"] not in going:
+                await self._writer.rehearse(desired.store.resource, desired.manifest)
 
-    async def _write(self, wanted: Sequence[_Wanted]) -> bool:
+    async def _write(self, objects: Sequence[_DesiredObject]) -> bool:
         """Writes the objects that differ, and returns whether there were any. Before an existing one changes, those
         that are created after it are validated: all that they refer to but it exists by then.
         """
         written = False
-        new = [one for one in wanted if one.live is None]
-        for one in wanted:
-            if one.live is None:
+        new = [desired for desired in objects if desired.live is None]
+        for desired in objects:
+            if desired.live is None:
                 new = new[1:]
-            elif one.changes:
+            elif desired.changes:
                 for later in new:
                     await self._writer.rehearse(later.store.resource, later.manifest)
                 new = []
-            written |= await self._step(one)
+            written |= await self._step(desired)
         return written
 
-    async def _step(self, desired: _Wanted) -> bool:
-        """Writes an object if it differs."""
+    async def _step(self, desired: _DesiredObject) -> bool:
         store, manifest, live = desired
         if live is not None and in_step(manifest, live):
             return False
@@ -352,13 +350,11 @@ class GangReconciler:
         store.put(await self._writer.apply(store.resource, dated), raised=raised)
         return True
 
-    async def _prune(self, podgang: PodGang, wanted: Iterable[_Wanted], kinds: Sequence[Store]) -> int:
-        """Deletes the objects that the gang no longer needs, in reverse order of creation: objects that others refer to
-        go last.
-        """
+    async def _prune(self, podgang: PodGang, objects: Iterable[_DesiredObject], kinds: Sequence[Store]) -> int:
+        """Deletes the objects that the gang no longer needs, those last that others refer to."""
         kept: dict[Store, set[ObjectKey]] = {}
-        for one in wanted:
-            kept.setdefault(one.store, set()).add(one.key)
+        for desired in objects:
+            kept.setdefault(desired.store, set()).add(desired.key)
         pruned = 0
         for store in reversed(kinds):
             for live in store.owned_by(podgang.owners, objects_of(podgang)):
@@ -367,15 +363,13 @@ class GangReconciler:
                     pruned += 1
         return pruned
 
-    def _kinds(self, own: Sequence[Api]) -> list[Store]:
-        """Returns the stores of all kinds of gang objects, `own` first: a gang may have moved from one scheduler to
-        another.
-        """
-        others = [api for api in self._stores.by_kind if api not in own and api != POD_GANGS.resource.api]
-        return [self._stores.by_kind[api] for api in (*own, *others) if api in self._stores.by_kind]
+    def _kinds(self, gang_kinds: Sequence[Api]) -> list[Store]:
+        """Returns the stores of all gang objects, `gang_kinds` first: a gang may have changed its scheduler."""
+        others = [api for api in self._stores.by_kind if api not in gang_kinds and api != POD_GANGS.resource.api]
+        return [self._stores.by_kind[api] for api in (*gang_kinds, *others) if api in self._stores.by_kind]
 
 
 def _is_moved(live: Manifest) -> bool:
     """Returns whether Rollcall made the object and a PodCliqueSet owns it."""
-    found = living_gang(live)
-    return found is not None and found.moved
+    gang = living_gang(live)
+    return gang is not None and gang.moved

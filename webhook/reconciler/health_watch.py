@@ -68,7 +68,7 @@ PACES = {GangState.IN_PART: SearchPace(4.0, 60.0, 4), GangState.HELD: SearchPace
 
 
 @dataclass(slots=True)
-class _List:
+class _PodPages:
     """A list of the pods of a namespace that is being read, and how many pages were."""
 
     pages: AsyncGenerator[Page, None]
@@ -78,14 +78,14 @@ class _List:
 
 
 @dataclass(slots=True)
-class _Namespace:
+class _SearchedNamespace:
     """The gangs of a namespace in one state, when it is listed next, and since when it may be listed again."""
 
     due: float
     earliest: float = 0.0
     failures: int = 0
     gangs: set[GangKey] = field(default_factory=set)
-    list: _List | None = None
+    list: _PodPages | None = None
 
 
 class StrangerWatch:
@@ -96,10 +96,12 @@ class StrangerWatch:
         self._leads = leads
         self._clock = clock
         # By state; the namespace whose turn is next comes first.
-        self._namespaces: dict[GangState, OrderedDict[str, _Namespace]] = {state: OrderedDict() for state in PACES}
+        self._namespaces: dict[GangState, OrderedDict[str, _SearchedNamespace]] = {
+            state: OrderedDict() for state in PACES
+        }
         self._states: dict[GangKey, GangState] = {}
         # Lists that are not needed any more.
-        self._left: list[_List] = []
+        self._left: list[_PodPages] = []
         # Whether there may be lists and strangers that only a leader has.
         self._looked = False
 
@@ -115,7 +117,7 @@ class StrangerWatch:
             self._view.put_strangers(key, NO_STRANGERS)
             return
         self._states[key] = now
-        namespace = self._namespaces[now].setdefault(key.namespace, _Namespace(inf))
+        namespace = self._namespaces[now].setdefault(key.namespace, _SearchedNamespace(inf))
         namespace.gangs.add(key)
         due = max(self._clock.monotonic() + PACES[now].settle, namespace.earliest)
         namespace.due = min(namespace.due, due)
@@ -128,7 +130,7 @@ class StrangerWatch:
             del self._namespaces[state][key.namespace]
             self._leave(namespace)
 
-    def _every(self) -> Iterator[_Namespace]:
+    def _every(self) -> Iterator[_SearchedNamespace]:
         return (namespace for namespaces in self._namespaces.values() for namespace in namespaces.values())
 
     async def run(self) -> None:
@@ -158,7 +160,7 @@ class StrangerWatch:
                     self._leave(namespace)
         await self._close()
 
-    def _next(self, namespaces: OrderedDict[str, _Namespace]) -> str | None:
+    def _next(self, namespaces: OrderedDict[str, _SearchedNamespace]) -> str | None:
         """Returns the namespace whose turn it is, which is then the last; None if none is due."""
         now = self._clock.monotonic()
         for name, namespace in namespaces.items():
@@ -167,14 +169,14 @@ class StrangerWatch:
                 return name
         return None
 
-    async def _read(self, name: str, namespace: _Namespace, pace: SearchPace) -> bool:
-        """Reads the next page of a namespace. Return whether there was one; if not, the namespace is not due."""
+    async def _read(self, name: str, namespace: _SearchedNamespace, pace: SearchPace) -> bool:
+        """Reads the next page of a namespace. Returns whether there was one; if not, the namespace is not due."""
         try:
             listed = namespace.list
             if listed is None:
                 gangs = frozenset(namespace.gangs)
                 search = await self._view.stranger_search(gangs)
-                listed = namespace.list = _List(self._view.living_pods(name), search, gangs)
+                listed = namespace.list = _PodPages(self._view.living_pods(name), search, gangs)
             page = await anext(listed.pages, None) if listed.search.is_needed else None
             if page is not None:
                 listed.search.see(page.items)
@@ -190,7 +192,7 @@ class StrangerWatch:
             return page is not None
         return True
 
-    def _finish(self, namespace: _Namespace, listed: _List, pace: SearchPace) -> None:
+    def _finish(self, namespace: _SearchedNamespace, listed: _PodPages, pace: SearchPace) -> None:
         self._leave(namespace)
         namespace.failures = 0
         namespace.earliest = self._clock.monotonic() + PAUSE_SECONDS
@@ -200,8 +202,8 @@ class StrangerWatch:
             if key in namespace.gangs:
                 self._view.put_strangers(key, strangers)
 
-    def _fail(self, name: str, namespace: _Namespace, why: str, wait: float = 0.0) -> None:
-        """Keeps what the last list has found, and try again later."""
+    def _fail(self, name: str, namespace: _SearchedNamespace, why: str, wait: float = 0.0) -> None:
+        """Keeps what the last list has found, and lets it be tried again later."""
         self._leave(namespace)
         namespace.failures += 1
         pause = max(doubled(SEARCH_RETRY_SECONDS, namespace.failures), wait)
@@ -220,7 +222,7 @@ class StrangerWatch:
                 self._view.put_strangers(key, NO_STRANGERS)
         await self._close()
 
-    def _leave(self, namespace: _Namespace) -> None:
+    def _leave(self, namespace: _SearchedNamespace) -> None:
         """Ends the list of a namespace, if one is being read."""
         if namespace.list is not None:
             self._left.append(namespace.list)
@@ -257,7 +259,7 @@ class Looking(Protocol):
     """Judges a limited number of gangs at each look."""
 
     def look(self) -> bool:
-        """Begins a look. Return whether gangs without room must be judged again."""
+        """Begins a look. Returns whether gangs without room must be judged again."""
 
     @property
     def has_left(self) -> bool:
@@ -271,21 +273,17 @@ class Losses(Protocol):
     """Knows which gangs lost pods since they had started."""
 
     async def look(self) -> Iterable[GangKey]:
-        """Begins a look. Return the gangs that must be judged again."""
+        """Begins a look. Returns the gangs that must be judged again."""
 
     def judged(self, key: GangKey, health: GangHealth | None) -> GangHealth | None:
-        """Returns the health of a gang with what it lost; None for a gang that does not exist. Raises `Malformed`,
-        `FactsUnavailable`.
-        """
+        """Returns a health with what the gang lost; None without a gang. Raises `Malformed`, `FactsUnavailable`."""
 
     async def keep(self) -> None:
-        """Ends a look: count and store what was lost."""
+        """Ends a look: counts and stores what was lost."""
 
 
 class HealthWatch:
-    """Judges gangs. Call `mark` if one gang may have changed, and `mark_held` if all gangs that are not started may
-    have. Namespaces take turns.
-    """
+    """The health of gangs. Call `mark` for a gang that changed, and `mark_held` if those that wait may have."""
 
     def __init__(  # noqa: PLR0913 - whom it asks and whom it tells
         self,
@@ -339,9 +337,7 @@ class HealthWatch:
         self._marked.put(key)
 
     def mark_held(self, namespace: str | None = None) -> None:
-        """Judges every gang of a namespace, or of all, again that has not started: what it was held for may exist now,
-        or have another reason.
-        """
+        """Judges the gangs of a namespace, or all, again that have not started: their reasons may have passed."""
         self._held_in.add(namespace)
 
     def known(self, key: GangKey) -> HealthJudgement | None:
@@ -356,7 +352,7 @@ class HealthWatch:
                 await self.look()
 
     async def look(self) -> None:
-        """Judges the marked gangs, and report what is due."""
+        """Judges the marked gangs, and reports what is due."""
         self._judging.forget()
         turn = LoopTurn(self._clock)
         await self._mark_again(turn, room=self._fits is not None and self._fits.look())
@@ -407,18 +403,15 @@ class HealthWatch:
                 had[key.namespace] += 1
                 yield key
         if had.total() >= CHANGED_A_LOOK or not may():
-            self._note_held_back(had)
+            # These had most of the look and want more. Others only changed since it began.
+            for namespace in self._marked.namespaces:
+                if had[namespace] * len(had) >= had.total():
+                    self._held_back(namespace)
         for key in self._taken(self._again, AGAIN_A_LOOK - first, later, lambda: may() and self._judges_shapes):
             if key not in judged:
                 yield key
         for key in later:
             self._marked.put(key)
-
-    def _note_held_back(self, had: Counter[str]) -> None:
-        """Notes the namespaces that had most of a look and want more. Others only changed since it began."""
-        for namespace in self._marked.namespaces:
-            if had[namespace] * len(had) >= had.total():
-                self._held_back(namespace)
 
     @property
     def _judges_shapes(self) -> bool:
@@ -428,9 +421,7 @@ class HealthWatch:
     def _taken(
         self, turns: Turns[GangKey], most: int, later: list[GangKey], may: Callable[[], bool]
     ) -> Iterator[GangKey]:
-        """Takes so many gangs at most, while they `may` be judged. Those whose objects are about to be written come
-        `later`.
-        """
+        """Takes at most so many gangs while they `may` be judged; `later` those about to be written."""
         for _ in range(min(len(turns), most)):
             key = turns.take() if may() else None
             if key is None:
@@ -489,7 +480,7 @@ class HealthWatch:
             self._forget(key)
             return
         held = _last_held(health, None if before is None else before.held)
-        now = self._known[key] = judgement_of(_with_both_halves(health, held), held)
+        now = self._known[key] = judgement_of(_add_last_hold(health, held), held)
         self._count(now, 1)
         waits = bool(now.obstacles) and now.state is not GangState.EMPTY
         self._waiting.move(key, key.namespace if waits else None)
@@ -499,7 +490,7 @@ class HealthWatch:
             self._for_room.discard(key)
         if now.in_trouble:
             reason = now.obstacles[0].reason
-            self._held.put(key, reason, self._clock.monotonic(), told=reason in _SAID_BY_WRITER)
+            self._held.put(key, reason, self._clock.monotonic(), told_elsewhere=reason in _SAID_BY_WRITER)
             if _names_unowned(now) and not (before is not None and _names_unowned(before)):
                 self._held.tell_again(key)
         else:
@@ -521,54 +512,57 @@ class HealthWatch:
 
     async def _tell(self) -> None:
         now = self._clock.monotonic()
-        for one in self._held.due(now, EventPace(SETTLE_SECONDS, REPEAT_SECONDS), EVENTS_A_LOOK):
-            if isinstance(one, Series):
-                note = _note_of_many(one, [(key.name, self._known[key]) for key in one.examples])
-                event = await self._events.say_of_many(*one.cause, note, one.number, one.event)
-                self._held.written(one, event, now)
+        for due in self._held.due(now, EventPace(SETTLE_SECONDS, REPEAT_SECONDS), EVENTS_A_LOOK):
+            if isinstance(due, Series):
+                note = _note_of_many(due, [(key.name, self._known[key]) for key in due.examples])
+                event = await self._events.say_of_many(*due.cause, note, due.number, due.event)
+                self._held.written(due, event, now)
                 continue
             # One that cannot be read must not take the events of others with it.
             with suppress(Malformed, FactsUnavailable):
-                if (podgang := self._podgang(one)) is not None:
-                    judgement = self._known[one]
+                if (podgang := self._podgang(due)) is not None:
+                    judgement = self._known[due]
                     await self._events.say(podgang, judgement.obstacles[0].reason, _note(judgement))
 
 
 def _names_unowned(judgement: HealthJudgement) -> bool:
-    return any(one.reason is GangReason.UNOWNED for one in judgement.obstacles)
+    return any(obstacle.reason is GangReason.UNOWNED for obstacle in judgement.obstacles)
 
 
 def _last_held(health: GangHealth, before: HoldReason | None) -> HoldReason | None:
     """Returns why the scheduler of a gang holds it, or last held it; None once the gang has started."""
     if health.state is GangState.STARTED:
         return None
-    own = (one for one in health.obstacles if not one.is_kueues)
-    return next(own, before) if health.state in {GangState.HELD, GangState.IN_PART} else before
+    obstacles = (obstacle for obstacle in health.obstacles if not obstacle.is_kueues)
+    return next(obstacles, before) if health.state in {GangState.HELD, GangState.IN_PART} else before
 
 
-def _with_both_halves(health: GangHealth, held: HoldReason | None) -> GangHealth:
+def _add_last_hold(health: GangHealth, held: HoldReason | None) -> GangHealth:
     """Returns the health of a gang that Kueue took back, with the reason why its scheduler held it before."""
     if held is None or health.state is not GangState.QUEUED:
         return health
-    said = f"; it was last held by {held.reason}: {held.why}"
+    suffix = f"; it was last held by {held.reason}: {held.why}"
     loop = GangReason.KUEUE_TOOK_BACK
-    whole = (one._replace(why=one.why + said) if one.reason is loop else one for one in health.obstacles)
+    whole = (
+        obstacle._replace(why=obstacle.why + suffix) if obstacle.reason is loop else obstacle
+        for obstacle in health.obstacles
+    )
     return replace(health, obstacles=tuple(whole))
 
 
 def _note(judgement: HealthJudgement) -> str:
     first, *others = judgement.obstacles
     if first.reason is GangReason.LOST_MEMBERS:
-        more = f" (also: {', '.join(dict.fromkeys(one.reason.value for one in others))})" if others else ""
+        more = f" (also: {', '.join(dict.fromkeys(other.reason.value for other in others))})" if others else ""
         return f"The gang has lost members: {first.why}; {first.remedy}{more}"
-    words = [f"{one.reason}{_IN_WORDS.get(one.reason, '').format(one=one)}" for one in others]
+    words = [f"{other.reason}{_IN_WORDS.get(other.reason, '').format(reason=other)}" for other in others]
     more = f" (also: {', '.join(dict.fromkeys(words))})" if others else ""
     what = _IN_STATE.get(judgement.state, "The gang does not start")
     return f"{what}: {judgement.why}; {first.remedy}{more}"
 
 
 # Other reasons that are told in words: no other output names pods of other owners, and a record does not come back.
-_IN_WORDS = {GangReason.UNOWNED: ": {one.why}", GangReason.UNRECORDED: ": {one.why}; {one.remedy}"}
+_IN_WORDS = {GangReason.UNOWNED: ": {reason.why}", GangReason.UNRECORDED: ": {reason.why}; {reason.remedy}"}
 _IN_STATE = {
     GangState.IN_PART: "The gang has started in part",
     GangState.STARTED: "The gang runs, but its next pods may not",
@@ -582,9 +576,7 @@ _OF_MANY = {
 
 
 def _note_of_many(series: Series, examples: Sequence[tuple[str, HealthJudgement]]) -> str:
-    """Returns the note of a series, which stays while its number changes, with the names and judgements of its
-    examples.
-    """
+    """Returns the note of a series, which stays while its number changes, with its examples."""
     name, first = examples[0]
     names = sentence_list([name for name, _ in examples])
     unowned = (

@@ -38,9 +38,7 @@ def not_noted(_: str) -> None:
 
 
 class Turns(Generic[K]):
-    """Waiting keys, each once. Each namespace hands out its first key, and then waits until the others had their
-    turn.
-    """
+    """Waiting keys, each once. A namespace hands out its first key, and then waits until all others had a turn."""
 
     def __init__(self) -> None:
         # The namespace whose turn is next comes first.
@@ -100,9 +98,7 @@ class HeldCause(NamedTuple):
 
 
 class EventPace(NamedTuple):
-    """When events are due, in seconds: a gang is reported once its reason has lasted for `settle`, and again after
-    `repeat`.
-    """
+    """When events are due, in seconds: once a reason has lasted for `settle`, and again after `repeat`."""
 
     settle: float
     repeat: float
@@ -147,9 +143,7 @@ class OwnEvents:
 
 @dataclass(slots=True)
 class _Written:
-    """The event of a series: its name, None if it could not be written, when it was created and last written, and the
-    number in it.
-    """
+    """The event of a series: its name (None if not written), when it was made and last written, and its number."""
 
     event: str | None
     begun: float
@@ -158,7 +152,7 @@ class _Written:
 
 
 @dataclass(slots=True)
-class _Held:
+class _HeldGroup:
     """The gangs of a cause: since when each is held, those that got no event of their own, and when the others did,
     each in the order of time: thousands may wait, so they are not gone through. `changed` is when the number of gangs
     last changed, and `begun` when the first came. `counted` means that the series has that number.
@@ -168,7 +162,7 @@ class _Held:
     changed: float
     since: dict[GangKey, float] = field(default_factory=dict)
     untold: OrderedDict[GangKey, None] = field(default_factory=OrderedDict)
-    told: OrderedDict[GangKey, float] = field(default_factory=OrderedDict)
+    reported: OrderedDict[GangKey, float] = field(default_factory=OrderedDict)
     series: _Written | None = None
     counted: bool = False
 
@@ -176,34 +170,32 @@ class _Held:
 class HeldGangs:
     """The held gangs by cause."""
 
-    def __init__(self, own: OwnEvents) -> None:
-        self._own = own
-        self._causes: dict[HeldCause, _Held] = {}
+    def __init__(self, own_events: OwnEvents) -> None:
+        self._own = own_events
+        self._causes: dict[HeldCause, _HeldGroup] = {}
         self._of: dict[GangKey, HeldCause] = {}
         # The namespace that had the last turn.
         self._last = ""
 
-    def put(self, key: GangKey, reason: GangReason, now: float, *, told: bool) -> None:
-        """Notes that a gang is held. With `told` another part of the process writes the gang's own event."""
+    def put(self, key: GangKey, reason: GangReason, now: float, *, told_elsewhere: bool) -> None:
+        """Notes that a gang is held. With `told_elsewhere` another part of the process writes the gang's own event."""
         cause = HeldCause(key.namespace, reason)
         if self._of.get(key) == cause:
             return
         self.drop(key, now)
         self._of[key] = cause
-        held = self._causes.setdefault(cause, _Held(now, now))
+        held = self._causes.setdefault(cause, _HeldGroup(now, now))
         if not held.since:
             held.begun = now
         held.since[key] = held.changed = now
         held.counted = False
-        if not told:
+        if not told_elsewhere:
             held.untold[key] = None
 
     def tell_again(self, key: GangKey) -> None:
-        """Lets a gang get one more event of its own, as more is known of it. One whose event another part of the
-        process writes gets none.
-        """
+        """Lets a gang get one more own event, as more is known of it, unless another part writes its events."""
         cause = self._of.get(key)
-        if cause is not None and self._causes[cause].told.pop(key, None) is not None:
+        if cause is not None and self._causes[cause].reported.pop(key, None) is not None:
             untold = self._causes[cause].untold
             untold[key] = None
             untold.move_to_end(key, last=False)
@@ -216,13 +208,11 @@ class HeldGangs:
         held = self._causes[cause]
         del held.since[key]
         held.untold.pop(key, None)
-        held.told.pop(key, None)
+        held.reported.pop(key, None)
         held.changed, held.counted = now, False
 
     def due(self, now: float, pace: EventPace, most: int) -> list[GangKey | Series]:
-        """Returns what to tell of now, at most so much; a gang is then told of. Each namespace has one turn after the
-        other.
-        """
+        """Returns what to tell now, at most so much, which counts as told. Namespaces take turns."""
         causes: dict[str, list[HeldCause]] = {}
         for cause, held in list(self._causes.items()):
             if held.since:
@@ -231,14 +221,14 @@ class HeldGangs:
                 del self._causes[cause]
         names = sorted(causes, key=lambda name: (name <= self._last, name))
         turns = deque((name, self._due_of(sorted(causes[name]), now, pace)) for name in names)
-        found: list[GangKey | Series] = []
-        while turns and len(found) < most:
+        reports: list[GangKey | Series] = []
+        while turns and len(reports) < most:
             name, left = turns.popleft()
-            if (one := next(left, None)) is not None:
-                found.append(one)
+            if (report := next(left, None)) is not None:
+                reports.append(report)
                 self._last = name
                 turns.append((name, left))
-        return found
+        return reports
 
     def written(self, series: Series, event: str | None, now: float) -> None:
         """Notes that a series was written as the event of this name; None if it could not be."""
@@ -253,15 +243,15 @@ class HeldGangs:
             if (series := self._series(cause, held, now, pace)) is not None:
                 yield series
 
-    def _gangs(self, cause: HeldCause, held: _Held, now: float, pace: EventPace) -> Iterator[GangKey]:
+    def _gangs(self, cause: HeldCause, held: _HeldGroup, now: float, pace: EventPace) -> Iterator[GangKey]:
         """Yields the gangs that get an event of their own, first those that had one before."""
         while (key := _next(held, now, pace)) is not None and self._own.take(cause, now, pace.repeat):
             held.untold.pop(key, None)
-            held.told[key] = now
-            held.told.move_to_end(key)
+            held.reported[key] = now
+            held.reported.move_to_end(key)
             yield key
 
-    def _series(self, cause: HeldCause, held: _Held, now: float, pace: EventPace) -> Series | None:
+    def _series(self, cause: HeldCause, held: _HeldGroup, now: float, pace: EventPace) -> Series | None:
         before = held.series
         expired = before is None or now - before.begun >= pace.repeat
         if held.counted and not expired:
@@ -284,11 +274,11 @@ class HeldGangs:
         return Series(cause, settled, examples, None) if needed else None
 
 
-def _next(held: _Held, now: float, pace: EventPace) -> GangKey | None:
+def _next(held: _HeldGroup, now: float, pace: EventPace) -> GangKey | None:
     """Returns the next gang that an event of its own is due for, None if there is none."""
-    told = next(iter(held.told), None)
-    if told is not None and now - held.told[told] >= pace.repeat:
-        return told
+    reported = next(iter(held.reported), None)
+    if reported is not None and now - held.reported[reported] >= pace.repeat:
+        return reported
     untold = next(iter(held.untold), None)
     return untold if untold is not None and now - held.since[untold] >= pace.settle else None
 
@@ -322,7 +312,7 @@ class HealthJudgement:
 
 def judgement_of(health: GangHealth, held: HoldReason | None) -> HealthJudgement:
     """Returns what is kept of a health."""
-    escapes = Counter(one.escape.value for one in health.escaped)
+    escapes = Counter(escaped.escape.value for escaped in health.escaped)
     if health.further:
         escapes[Escape.UNOWNED.value] += health.further
     judgement = HealthJudgement(

@@ -36,7 +36,7 @@ WRITE_SECONDS = LEASE_SECONDS - RENEW_SECONDS
 _CONFLICT = 409
 
 
-class _Moment(NamedTuple):
+class _ClockReading(NamedTuple):
     """One moment, by both clocks."""
 
     at: float
@@ -44,9 +44,7 @@ class _Moment(NamedTuple):
 
 
 class Lease:
-    """Holds, or waits for, the Lease of that name. `run` keeps trying; `leads` returns whether this process may
-    write.
-    """
+    """The Lease of that name. `run` keeps trying to hold it; `leads` returns whether this process may write."""
 
     def __init__(  # noqa: PLR0913 - what it works with
         self,
@@ -67,7 +65,7 @@ class Lease:
         self._changed = changed
         self._clock = clock
         # When the last renewal was sent.
-        self._renewed: _Moment | None = None
+        self._renewed: _ClockReading | None = None
         # The version of another holder's record, and since when it is unchanged.
         self._seen: tuple[str, float] = ("", 0.0)
         self._trouble: str | None = None
@@ -84,9 +82,7 @@ class Lease:
         return age < RENEW_SECONDS
 
     async def run(self) -> None:
-        """Acquire and renew the Lease until cancelled; then release it at once, so that another process need not
-        wait.
-        """
+        """Acquires and renews the Lease until cancelled, and then releases it: no process need wait then."""
         try:
             while True:
                 await self._attempt()
@@ -97,7 +93,7 @@ class Lease:
                 await self._release()
 
     async def _attempt(self) -> None:
-        asked = self._moment()
+        sent = self._moment()
         try:
             async with asyncio.timeout(RENEW_SECONDS / 2):
                 held = await self._acquire()
@@ -109,13 +105,13 @@ class Lease:
         else:
             self._trouble = None
         if held:
-            self._lead(asked)
+            self._lead(sent)
         elif self._renewed is not None and not self.leads():
             self._metrics.lease_lost.inc()
             self._lead(None)
 
     async def _acquire(self) -> bool:
-        """Tries once; return whether this process holds the Lease now. Raises `RequestFailed`."""
+        """Tries once. Returns whether this process holds the Lease now. Raises `RequestFailed`."""
         try:
             live = (await self._client.get(requests.read(LEASES, self._name, self._namespace))).content
         except NotFound:
@@ -168,10 +164,10 @@ class Lease:
         except (RequestFailed, TimeoutError) as error:
             log.info("lease not released", why=outline(error) or "no answer in time")
 
-    def _moment(self) -> _Moment:
-        return _Moment(self._clock.monotonic(), self._clock.now())
+    def _moment(self) -> _ClockReading:
+        return _ClockReading(self._clock.monotonic(), self._clock.now())
 
-    def _lead(self, since: _Moment | None) -> None:
+    def _lead(self, since: _ClockReading | None) -> None:
         led = self._renewed is not None
         lapsed = led and (not self.leads() or self._lapsed)
         self._renewed, self._lapsed = since, False

@@ -12,7 +12,7 @@ Source: Grove main of 2026-08, operator/internal/controller/podcliqueset/compone
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -72,7 +72,7 @@ class LossStore:
         return self._stored is not None
 
     def forget(self) -> None:
-        """Another process may write them from now on."""
+        """Forgets what is stored: another process may write it from now on."""
         self._stored = self._changed = None
         self._cut = {}
 
@@ -178,16 +178,16 @@ class LossConditions:
         self._paused: dict[str, float] = {}
 
     def forget(self) -> None:
-        """Another process may write them from now on."""
+        """Forgets what is written: another process may write it from now on."""
         self._said, self._turns, self._any = {}, Turns(), True
 
     def stored(self, keys: Iterable[GangKey]) -> None:
-        """An earlier leader may have written conditions of these gangs."""
+        """Notes that an earlier leader may have written conditions of these gangs."""
         self._said.update(dict.fromkeys(key for key in keys if key.kind == POD_GANG))
         self._any = True
 
     def missed(self) -> None:
-        """Any loss may have changed since `keep` was called."""
+        """Notes that any loss may have changed since `keep` was called."""
         self._any = True
 
     async def keep(self, losses: Mapping[GangKey, Loss], changed: Iterable[GangKey]) -> None:
@@ -231,9 +231,7 @@ class LossConditions:
         return True
 
     def _next(self, losses: Mapping[GangKey, Loss]) -> GangKey | None:
-        """Returns the next PodGang that does not say what it should; None without one in a namespace that may be
-        written to.
-        """
+        """Returns the next PodGang with a wrong condition in a namespace that may be written to; None without one."""
         while (key := self._turns.take(lambda namespace: namespace not in self._paused)) is not None:
             differs = self._said.get(key) != losses[key] if key in losses else key in self._said
             if differs:
@@ -241,23 +239,26 @@ class LossConditions:
         return None
 
     async def _write(self, key: GangKey, loss: Loss | None) -> bool:
-        """Writes the condition of one PodGang, or removes it. Return whether nothing is left to do."""
+        """Writes the condition of one PodGang, or removes it. Returns whether nothing is left to do."""
         try:
             live = (await self._client.get(requests.read(POD_GANGS.resource, key.name, key.namespace))).content
         except NotFound:
             return True
         metadata = mapping(live.get("metadata"))
-        conditions = [mapping(one) for one in sequence(mapping(live.get("status")).get("conditions"))]
-        if not _is_settled(conditions):
+        conditions = [mapping(raw) for raw in sequence(mapping(live.get("status")).get("conditions"))]
+        if not any(
+            condition.get("type") == "Initialized" and condition.get("status") == "True" for condition in conditions
+        ):
+            # Grove's operator still writes the conditions.
             return True
-        found = [dict(one) for one in conditions if one.get("type") != TYPE]
+        kept = [dict(condition) for condition in conditions if condition.get("type") != TYPE]
         if loss is not None and loss.uid == metadata.get("uid"):
-            found.append(condition(loss))
-        if found == conditions:
+            kept.append(condition(loss))
+        if kept == conditions:
             return True
         patch: list[Manifest] = [
             {"op": "test", "path": "/metadata/resourceVersion", "value": metadata.get("resourceVersion")},
-            {"op": "replace", "path": "/status/conditions", "value": found},
+            {"op": "replace", "path": "/status/conditions", "value": kept},
         ]
         request = requests.json_patch(POD_GANGS.resource, key.namespace, key.name, patch, subresource="status")
         try:
@@ -281,8 +282,3 @@ def condition(loss: Loss) -> Manifest:
         "message": f"lost since {loss.since}: {', '.join(filter(None, (pods, more)))}"[:_MESSAGE_CHARACTERS],
         "lastTransitionTime": loss.since,
     }
-
-
-def _is_settled(conditions: Sequence[Mapping[str, Any]]) -> bool:
-    """Returns whether Grove's operator writes no more conditions."""
-    return any(one.get("type") == "Initialized" and one.get("status") == "True" for one in conditions)

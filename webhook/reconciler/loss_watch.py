@@ -54,7 +54,7 @@ class LossView(Protocol):
         """Returns whether there is a node of that name, as far as known."""
 
     def on_nodes(self, names: Collection[str]) -> set[str]:
-        """Has the gangs with pods on these nodes judged again. Return the names of nodes that have such pods."""
+        """Has the gangs with pods on these nodes judged again. Returns the names of nodes that have such pods."""
 
 
 class _End:
@@ -103,23 +103,21 @@ class LossWatch:
         self._gone_nodes: set[str] = set()
         self._gone_looked = 0.0
 
-    # What happens in the cluster.
-
     def pod_ended(self, end: PodEnd) -> None:
-        """A pod on a node does not count for its gang any more."""
+        """Notes that a pod on a node does not count for its gang any more."""
         namespace = end.pod.namespace
         if self._recent[namespace] >= share_of(MOST_ENDS):
             self._held_back(namespace)
             return
         if len(self._order) >= MOST_ENDS:
             return
-        key, one = end.pod.gang, _End(end, self._clock.now(), self._clock.monotonic())
-        self._ends.setdefault(key, {})[end.pod.uid] = one
-        self._order.append((key, one))
+        key, ended = end.pod.gang, _End(end, self._clock.now(), self._clock.monotonic())
+        self._ends.setdefault(key, {})[end.pod.uid] = ended
+        self._order.append((key, ended))
         self._recent[namespace] += 1
 
     def node_changed(self, name: str, *, exists: bool) -> None:
-        """A node came, changed or went."""
+        """Notes that a node came, changed or went."""
         if not exists or name in self._gone_nodes:
             self._changed_nodes.add(name)
 
@@ -141,18 +139,16 @@ class LossWatch:
         """Drops the ends of pods that no gang has claimed in time."""
         before = self._clock.monotonic() - FORGET_SECONDS
         while self._order and self._order[0][1].noticed <= before:
-            key, one = self._order.popleft()
-            namespace = one.end.pod.namespace
+            key, ended = self._order.popleft()
+            namespace = ended.end.pod.namespace
             self._recent[namespace] -= 1
             if not self._recent[namespace]:
                 del self._recent[namespace]
-            ends, uid = self._ends.get(key, {}), one.end.pod.uid
-            if ends.get(uid) is one:
+            ends, uid = self._ends.get(key, {}), ended.end.pod.uid
+            if ends.get(uid) is ended:
                 del ends[uid]
                 if not ends:
                     del self._ends[key]
-
-    # Gang by gang.
 
     def judged(self, key: GangKey, podgang: PodGang, health: GangHealth) -> GangHealth:
         """Returns the health of a gang with what it lost. Raises `Malformed`."""
@@ -186,7 +182,7 @@ class LossWatch:
         return health.with_loss(kept.lost)
 
     def forget(self, key: GangKey) -> None:
-        """A gang is gone, or needs no pods now."""
+        """Forgets a gang that is gone, or needs no pods now."""
         self._kept.pop(key, None)
         self._whole.discard(key)
         self._starting.discard(key)
@@ -196,7 +192,7 @@ class LossWatch:
     def _note(self, key: GangKey, podgang: PodGang, left: BoundMembers, ends: Iterable[_End]) -> None:
         """Adds to the record of a gang what it lost."""
         kept, now = self._kept.get(key), stamp(self._clock.now())
-        pods = [self._lost(one) for one in ends]
+        pods = [self._lost(ended) for ended in ends]
         pods += [LostPod(pod.name, LossCause.NODE_LOSS, now, pod.node or "") for pod in left.orphans]
         more = 0
         if kept is not None:
@@ -222,29 +218,27 @@ class LossWatch:
         kept = self._kept[key] = _Kept(loss, None, self._clock.monotonic())
         self._settling.append((key, kept))
 
-    def _lost(self, one: _End) -> LostPod:
-        pod, cause, node = one.end.pod, one.end.cause, one.end.pod.node or ""
+    def _lost(self, ended: _End) -> LostPod:
+        pod, cause, node = ended.end.pod, ended.end.cause, ended.end.pod.node or ""
         if cause in _NOT_SAID and node and not self._view.node_exists(node):
             cause = LossCause.NODE_LOSS
-        return LostPod(pod.name, cause, one.at, node)
+        return LostPod(pod.name, cause, ended.at, node)
 
     def _taken(self, key: GangKey, podgang: PodGang) -> list[_End]:
         """Takes the ends of a gang's own pods."""
-        found: list[_End] = []
+        taken: list[_End] = []
         if not self._ends:
-            return found
+            return taken
         members = {label_value(member.name) for member in podgang.members}
-        for where in _named(key, podgang):
+        for where in _pod_keys(key, podgang):
             ends = self._ends.get(where, {})
-            own = {uid: one for uid, one in ends.items() if one.end.pod.podclique in members}
-            for uid in own:
+            own_ends = {uid: ended for uid, ended in ends.items() if ended.end.pod.podclique in members}
+            for uid in own_ends:
                 del ends[uid]
-            if own and not ends:
+            if own_ends and not ends:
                 del self._ends[where]
-            found += [one for one in own.values() if is_controlled(podgang, one.end.above)]
-        return sorted(found, key=lambda one: (one.at, one.end.pod.name))
-
-    # All gangs.
+            taken += [ended for ended in own_ends.values() if is_controlled(podgang, ended.end.above)]
+        return sorted(taken, key=lambda ended: (ended.at, ended.end.pod.name))
 
     def settled(self) -> Mapping[GangKey, Loss]:
         """Returns the records that are to be stored, as they are until the next gang is judged."""
@@ -278,24 +272,23 @@ class LossWatch:
             yield key
 
 
-def _named(key: GangKey, podgang: PodGang) -> tuple[GangKey, ...]:
-    """Returns the keys that pods of a gang may name: a pod alone does not show whether its JobSet starts its parts in
-    order.
-    """
+def _pod_keys(key: GangKey, podgang: PodGang) -> tuple[GangKey, ...]:
+    """Returns the keys that a gang's pods may name: a pod does not show whether its JobSet starts parts in order."""
     whole = key._replace(name=label_value(key.workload))
     return (key,) if not isinstance(podgang, OptedInGang) or whole == key else (key, whole)
 
 
-def _unwatched(left: BoundMembers, known: int, now: str) -> list[LostPod]:
+def _unwatched(left: BoundMembers, recorded: int, now: str) -> list[LostPod]:
     """Returns the pods that a gang lost while this process did not watch, besides so many that are known: those that
     ended, the latest first, and those that are gone.
     """
-    ended = latest(left.ended, left.lacking - known)
-    found = [_ended(pod, now) for pod in ended]
-    found += [
-        LostPod(name, LossCause.UNKNOWN, now) for name in left.missing[: max(left.lacking - known - len(found), 0)]
+    ended = latest(left.ended, left.lacking - recorded)
+    lost_pods = [_ended(pod, now) for pod in ended]
+    lost_pods += [
+        LostPod(name, LossCause.UNKNOWN, now)
+        for name in left.missing[: max(left.lacking - recorded - len(lost_pods), 0)]
     ]
-    return found
+    return lost_pods
 
 
 def _ended(pod: GangPod, now: str) -> LostPod:
@@ -333,21 +326,17 @@ class GangLosses:
     def follow(
         self, view: ClusterView, store: LossStore | None = None, conditions: LossConditions | None = None
     ) -> None:
-        """Judges by this view, store there, and writes these conditions."""
+        """Judges by this view, stores there, and writes these conditions."""
         self._view, self._store, self._conditions = view, store, conditions
 
-    # What happens in the cluster.
-
     def pod_ended(self, end: PodEnd) -> None:
-        """A pod on a node does not count for its gang any more."""
+        """Notes that a pod on a node does not count for its gang any more."""
         if self._only is None or end.pod.namespace == self._only:
             self._watch.pod_ended(end)
 
     def node_changed(self, name: str, *, exists: bool) -> None:
-        """A node came, changed or went."""
+        """Notes that a node came, changed or went."""
         self._watch.node_changed(name, exists=exists)
-
-    # What the watch of losses asks.
 
     def left(self, podgang: PodGang) -> BoundMembers | None:
         """Returns the pods of a gang that are on existing nodes; None if the pods are not read yet."""
@@ -358,20 +347,18 @@ class GangLosses:
         return self._view is None or node_exists(self._view.live, name)
 
     def on_nodes(self, names: Collection[str]) -> set[str]:
-        """Has the gangs with pods on these nodes judged again. Return the names of nodes that have such pods."""
+        """Has the gangs with pods on these nodes judged again. Returns the names of nodes that have such pods."""
         return set() if self._view is None else self._view.on_nodes(names)
 
-    # What the watch of health asks.
-
     async def look(self) -> Iterable[GangKey]:
-        """Begins a look. Return the gangs that must be judged again."""
+        """Begins a look. Returns the gangs that must be judged again."""
         self._watch.look()
         if self._store is None or self._store.is_read or not self._leads():
             return ()
-        found = await self._store.read()
+        losses = await self._store.read()
         if self._conditions is not None:
-            self._conditions.stored(found)
-        return list(self._watch.stored(found))
+            self._conditions.stored(losses)
+        return list(self._watch.stored(losses))
 
     def judged(self, key: GangKey, health: GangHealth | None) -> GangHealth | None:
         """Returns the health of a gang with what it lost. Raises `Malformed`, `FactsUnavailable`."""
@@ -380,12 +367,12 @@ class GangLosses:
             self._watch.forget(key)
             self._sums.put(key, "", None)
             return health
-        found = self._watch.judged(key, podgang, health)
-        self._sums.put(key, self._metrics.scheduler(health.scheduler), found.lost)
-        return found
+        gang_health = self._watch.judged(key, podgang, health)
+        self._sums.put(key, self._metrics.scheduler(health.scheduler), gang_health.lost)
+        return gang_health
 
     async def keep(self) -> None:
-        """Ends a look: count and store what was lost."""
+        """Ends a look: counts and stores what was lost."""
         self._watch.drop_unclaimed()
         self._count()
         losses, changed = self._watch.settled(), self._watch.take_changed()
@@ -421,9 +408,7 @@ class _Share(NamedTuple):
 
 
 class LossSums:
-    """What all gangs that lost pods add up to, by scheduler. It is asked for every second, so it is kept up gang by
-    gang.
-    """
+    """What all gangs that lost pods add up to, by scheduler. It is read each second, so it is kept up gang by gang."""
 
     def __init__(self) -> None:
         self.gangs: Counter[tuple[str, LossCause]] = Counter()
@@ -433,7 +418,7 @@ class LossSums:
         self._shares: dict[GangKey, _Share] = {}
 
     def put(self, key: GangKey, scheduler: str, lost: LostMembers | None) -> None:
-        """Counts a gang, or count it no more if it lost nothing."""
+        """Counts a gang, or counts it no more if it lost nothing."""
         if (before := self._shares.pop(key, None)) is not None:
             self._add(before, -1)
         if lost is not None:
@@ -442,9 +427,7 @@ class LossSums:
             self._add(now, 1)
 
     def gpu_hours(self, scheduler: str, now: datetime) -> float:
-        """Returns the hours that the GPUs of all gangs of a scheduler have been idle, added up; 0 if the date was set
-        back to before that.
-        """
+        """Returns the idle GPU hours of a scheduler's gangs; 0 if the date was set back to before they began."""
         return max(self.gpus[scheduler] * now.timestamp() - self._begun[scheduler], 0.0) / _HOUR_SECONDS
 
     def _add(self, share: _Share, sign: int) -> None:

@@ -67,7 +67,7 @@ UNREAD_SECONDS = 0.02
 class Reconciler:
     """All parts of one process. `run` works until it is cancelled."""
 
-    def __init__(  # noqa: PLR0913, PLR0915 - what it works with, and how
+    def __init__(  # noqa: PLR0913 - what it works with, and how
         self,
         settings: Settings,
         access: Access,
@@ -78,9 +78,7 @@ class Reconciler:
         transport: httpx.AsyncBaseTransport | None = None,
         clock: Clock = MACHINE_CLOCK,
     ) -> None:
-        """`namespace` is the only one reconciled, None for all. Without `lease_namespace` there is no lease.
-        `transport` replaces the network in tests, and `clock` the clocks of the machine.
-        """
+        """`namespace` is the only one reconciled, None for all. Without `lease_namespace` there is no lease."""
         self.clock = clock
         self.metrics = ReconcilerMetrics(settings.profiles)
         self.held_back = HeldBack(self.metrics, self.leads, clock=clock)
@@ -88,14 +86,51 @@ class Reconciler:
         self.queue: KeyQueue[GangKey | ObjectKey] = KeyQueue(
             WORKERS, urgent=self._is_new, held_back=self._held_back_by(Bound.WORKERS), clock=clock
         )
-        self._only = namespace
-        self._settings = settings
+        self._only, self._settings = namespace, settings
         self.lease: Lease | None = None
         of_losses = self._held_back_by(Bound.LOSSES)
-        losses = GangLosses(self.metrics, self.leads, only=namespace, held_back=of_losses, clock=clock)
-        self.losses = losses
-        self.following = ClusterView(
-            settings,
+        self.losses = GangLosses(self.metrics, self.leads, only=namespace, held_back=of_losses, clock=clock)
+        self.following = self._view_with(access, transport)
+        client = self.following.client
+        # Two pods on the host network share a hostname, and both are process 1, so a random part is needed.
+        identity = f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"
+        if lease_namespace is not None:
+            self.lease = Lease(
+                client, lease_namespace, LEASE_NAME, identity, self.metrics, lambda _: self._lead_changed(), clock=clock
+            )
+        writer = Writer(client, self.leads, self.metrics, dry_run=dry_run)
+        self._follow_losses(writer, None if dry_run else lease_namespace)
+        of_events = self._held_back_by(Bound.EVENTS)
+        events = Events(client, self.metrics, identity, self.leads, held_back=of_events, dry_run=dry_run, clock=clock)
+        self.events = events
+        self._gated = any(profile.gate for profile in settings.profiles.values())
+        self._gangs = self._gangs_with(writer, events)
+        self.strangers = StrangerWatch(self.following, self.leads, clock=clock)
+        self.health = self._health_with(writer, events)
+        self.exceptions = ExceptionWatch(
+            settings.exceptions, events, self.leads, self.health.mark_held, only=namespace, clock=clock
+        )
+        self.circles = CircleWatch(settings, self.following.stores, events, self.metrics, self.leads, clock=clock)
+        self.unknown_kinds = UnknownKinds(
+            settings, client, lambda: self.following.live.facts, self.metrics, self.leads, only=namespace, clock=clock
+        )
+        self.audits = self._audits_with(access, writer, transport)
+        self._topologies = self._topologies_with(writer, events)
+        self.certificates: CertificateController | None = None
+        if lease_namespace is not None and not dry_run:
+            # Needs the lease: two writers without one would each create an authority.
+            self.certificates = self._certificates_with(lease_namespace, access, writer, events, transport)
+        self.admission_checks = self._admission_checks_with(writer, events)
+        self.workers = Workers(
+            self.queue, self._reconcile, log_fields=_log_fields, failed=self.metrics.retry, done=self._counted
+        )
+        self.metrics.interrupted.set_function(lambda: sum(watch.trouble is not None for watch in self._watches()))
+        kinds = (*self.following.kinds(), *self._topologies.kinds(), *CertificateController.kinds())
+        self.metrics.watch(self.following.live, kinds, self._watches)
+
+    def _view_with(self, access: Access, transport: httpx.AsyncBaseTransport | None) -> ClusterView:
+        return ClusterView(
+            self._settings,
             access,
             gang_changed=self._add,
             pods_changed=self._pods_changed,
@@ -104,82 +139,58 @@ class Reconciler:
             fact_changed=self._fact_changed,
             all_changed=self._all_changed,
             read=self.queue.retry_failed,
-            pod_ended=losses.pod_ended,
+            pod_ended=self.losses.pod_ended,
             transport=transport,
             writes=True,
-            clock=clock,
+            clock=self.clock,
         )
-        client = self.following.client
-        # Two pods on the host network share a hostname, and both are process 1, so a random part is needed.
-        identity = f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"
-        if lease_namespace is not None:
-            self.lease = Lease(
-                client,
-                lease_namespace,
-                LEASE_NAME,
-                identity,
-                self.metrics,
-                lambda _: self._lead_changed(),
-                clock=clock,
-            )
-        writer = Writer(client, self.leads, self.metrics, dry_run=dry_run)
-        losses.follow(self.following)
-        if lease_namespace is not None and not dry_run:
-            store = LossStore(client, writer, lease_namespace, held_back=of_losses, clock=clock)
-            conditions = LossConditions(client, writer, held_back=self._held_back_by(Bound.WRITES), clock=clock)
-            losses.follow(self.following, store, conditions)
-        of_events = self._held_back_by(Bound.EVENTS)
-        events = Events(client, self.metrics, identity, self.leads, held_back=of_events, dry_run=dry_run, clock=clock)
-        self.events = events
-        self._gated = any(profile.gate for profile in settings.profiles.values())
-        self._gangs = GangReconciler(
-            settings,
+
+    def _follow_losses(self, writer: Writer, namespace: str | None) -> None:
+        """Follows what gangs lose, and stores it in this namespace; None if it is not stored."""
+        if namespace is None:
+            self.losses.follow(self.following)
+            return
+        client, of_losses, of_writes = self.following.client, Bound.LOSSES, Bound.WRITES
+        store = LossStore(client, writer, namespace, held_back=self._held_back_by(of_losses), clock=self.clock)
+        conditions = LossConditions(client, writer, held_back=self._held_back_by(of_writes), clock=self.clock)
+        self.losses.follow(self.following, store, conditions)
+
+    def _gangs_with(self, writer: Writer, events: Events) -> GangReconciler:
+        return GangReconciler(
+            self._settings,
             self.following.live,
             self.following.stores,
             writer,
             events,
             self.metrics,
-            Stages(client, self.following.controllers).of,
+            Stages(self.following.client, self.following.controllers).of,
             self.following,
             self.queue.add_later,
             opens=self._gated,
-            clock=clock,
+            clock=self.clock,
         )
-        deletion = self._deletion_with(writer)
-        remedies = self._remedies_with(writer, events)
-        self.strangers = StrangerWatch(self.following, self.leads, clock=clock)
-        self.health = HealthWatch(
+
+    def _health_with(self, writer: Writer, events: Events) -> HealthWatch:
+        return HealthWatch(
             self.following.health,
             self.following.gang,
             events,
             self.metrics,
             self.leads,
-            deletion=deletion,
-            remedies=remedies,
+            deletion=self._deletion_with(writer),
+            remedies=self._remedies_with(writer, events),
             fits=self.following.fits,
-            losses=losses,
+            losses=self.losses,
             strangers=self.strangers,
             has_turn=self.queue.has_turn,
             held_back=self._held_back_by(Bound.HEALTH),
-            clock=clock,
+            clock=self.clock,
         )
-        self.exceptions = ExceptionWatch(
-            settings.exceptions, events, self.leads, self.health.mark_held, only=namespace, clock=clock
-        )
-        self.circles = CircleWatch(settings, self.following.stores, events, self.metrics, self.leads, clock=clock)
-        self.unknown_kinds = UnknownKinds(
-            settings,
-            client,
-            lambda: self.following.live.facts,
-            self.metrics,
-            self.leads,
-            only=namespace,
-            clock=clock,
-        )
-        self.audits = self._audits_with(access, writer, transport)
-        self._topologies = Topologies(
-            settings,
-            client,
+
+    def _topologies_with(self, writer: Writer, events: Events) -> Topologies:
+        return Topologies(
+            self._settings,
+            self.following.client,
             writer,
             events,
             self.metrics,
@@ -187,28 +198,11 @@ class Reconciler:
             self.queue.add,
             self._node_labels,
             self.queue.retry_failed,
-            clock=clock,
+            clock=self.clock,
         )
-        self.certificates: CertificateController | None = None
-        if lease_namespace is not None and not dry_run:
-            # Needs the lease: two writers without one would each create an authority.
-            self.certificates = self._certificates_with(lease_namespace, access, writer, events, transport)
-        self.admission_checks = self._admission_checks_with(writer, events)
-        self.workers = Workers(
-            self.queue,
-            self._reconcile,
-            said=_said,
-            failed=self.metrics.retry,
-            done=self._counted,
-        )
-        self.metrics.interrupted.set_function(self._interrupted)
-        kinds = (*self.following.kinds(), *self._topologies.kinds(), *CertificateController.kinds())
-        self.metrics.watch(self.following.live, kinds, self._watches)
 
     def _held_back_by(self, bound: Bound) -> Callable[[str], None]:
         return partial(self.held_back.note, bound)
-
-    # Parts that only some configurations have.
 
     def _deletion_with(self, writer: Writer) -> EscapeDeletion | None:
         if not (deleted := self._settings.deleted_escapes):
@@ -219,12 +213,12 @@ class Reconciler:
         )
 
     def _remedies_with(self, writer: Writer, events: Events) -> Remedies | None:
-        wanted = self._settings.remedies
-        if not wanted.causes:
+        remedy_settings = self._settings.remedies
+        if not remedy_settings.causes:
             return None
         observed, metrics = self.following.observed, self.metrics.remedies
         return Remedies(
-            wanted,
+            remedy_settings,
             observed,
             writer,
             events,
@@ -254,12 +248,7 @@ class Reconciler:
         )
 
     def _certificates_with(
-        self,
-        namespace: str,
-        access: Access,
-        writer: Writer,
-        events: Events,
-        transport: httpx.AsyncBaseTransport | None,
+        self, namespace: str, access: Access, writer: Writer, events: Events, transport: httpx.AsyncBaseTransport | None
     ) -> CertificateController | None:
         if not self._settings.certificates.self_managed:
             return None
@@ -295,15 +284,10 @@ class Reconciler:
         )
 
     def _watches(self) -> Iterator[Watch]:
-        """Yields all watches."""
         yield from self.following.watches()
         yield from self._topologies.watches()
         if self.certificates is not None:
             yield from self.certificates.watches()
-
-    def _interrupted(self) -> int:
-        """Returns the number of kinds whose watch is interrupted now."""
-        return sum(watch.trouble is not None for watch in self._watches())
 
     def _lead_changed(self) -> None:
         self.following.look_at_all()
@@ -333,7 +317,7 @@ class Reconciler:
         return not (len(self.queue) or self.workers.busy)
 
     async def run(self) -> None:
-        """Follows and writes until cancelled; then finish running writes and release the lease."""
+        """Follows and writes until cancelled; then finishes running writes and releases the lease."""
         following = [asyncio.create_task(self.following.run())]
         if self.lease is not None:
             following.append(asyncio.create_task(self.lease.run()))
@@ -365,15 +349,11 @@ class Reconciler:
             await self.following.close()
 
     async def _work(self) -> None:
-        """One worker. It begins when everything is read, unless something cannot be read: thousands of gangs would each
-        fail and be retried.
-        """
+        """Runs a worker once all is read, or something cannot be: before, thousands of gangs would each fail."""
         until = self.clock.monotonic() + MOST_UNREAD_SECONDS
         while any(self.unready()) and not self.following.in_trouble and self.clock.monotonic() < until:
             await asyncio.sleep(UNREAD_SECONDS)
         await self.workers.run()
-
-    # Changes, and the gangs they affect.
 
     def _add(self, key: GangKey) -> None:
         if self._only is None or key[0] == self._only:
@@ -381,14 +361,10 @@ class Reconciler:
             self.health.mark(key)
 
     def _is_new(self, key: GangKey | ObjectKey) -> bool:
-        """Returns whether a gang has no objects yet: its pods wait for them, so it comes before what stands. An empty
-        PodGang has no pods.
-        """
-        return (
-            isinstance(key, GangKey)
-            and not self.following.stores.has_any(key)
-            and not self.following.podgangs.was_empty(key)
-        )
+        """Returns whether pods of a gang wait for its first objects: it comes first. An empty PodGang has no pods."""
+        if not isinstance(key, GangKey) or self.following.stores.has_any(key):
+            return False
+        return not self.following.podgangs.was_empty(key)
 
     def _pods_changed(self, key: GangKey) -> None:
         if self._only is not None and key.namespace != self._only:
@@ -444,7 +420,7 @@ class Reconciler:
             await self.following.look_slowly(RESYNC_SECONDS)
 
 
-def _said(key: GangKey | ObjectKey) -> dict[str, str]:
+def _log_fields(key: GangKey | ObjectKey) -> dict[str, str]:
     """Returns the fields that name the key in the log."""
     kind = key.kind if isinstance(key, GangKey) else TOPOLOGY_BINDINGS.resource.api.kind
     return {"kind": kind, "namespace": key[0], "name": key[1]}
@@ -471,8 +447,8 @@ async def reconcile_once(reconciler: Reconciler) -> None:
             if seconds >= READ_SECONDS and (why := _unreadable(reconciler)):
                 raise FactsUnavailable(f"nothing is ready after {READ_SECONDS:g} s: {why}")
             if _hopeless(reconciler, seconds):
-                said = f"{reconciler.queue.stuck} gangs or topologies could not be reconciled"
-                raise FactsUnavailable(f"{said}, the last because {reconciler.workers.why}")
+                message = f"{reconciler.queue.stuck} gangs or topologies could not be reconciled"
+                raise FactsUnavailable(f"{message}, the last because {reconciler.workers.why}")
     finally:
         running.cancel()
         with suppress(asyncio.CancelledError):

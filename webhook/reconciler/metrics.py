@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
+from functools import partial
 from itertools import product
 from types import MappingProxyType
 
@@ -61,16 +62,13 @@ class RemedyMetrics:
     """The metrics in `registry`."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.done = Counter(
-            "rollcall_remedies",
-            "Remedies for gangs, by cause and by what came of them.",
-            ["cause", "outcome"],
-            registry=registry,
+        gauge, counter = partial(Gauge, registry=registry), partial(Counter, registry=registry)
+        self.done = counter(
+            "rollcall_remedies", "Remedies for gangs, by cause and by what came of them.", ["cause", "outcome"]
         )
-        self.waiting = Gauge(
+        self.waiting = gauge(
             "rollcall_remedies_waiting",
             "Gangs whose remedy is due and waits, because there were enough in this minute; at most 50 are counted.",
-            registry=registry,
         )
         for cause, outcome in product(RemedyCause, RemedyOutcome):
             self.done.labels(cause.value, outcome.value)
@@ -83,29 +81,24 @@ class AuditMetrics:
     """The metrics in `registry`."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.finished = Gauge(
+        gauge = partial(Gauge, registry=registry)
+        self.finished = gauge(
             "rollcall_audit_finished_timestamp_seconds",
             "When the last audit of stored objects ended, in seconds since 1970; 0 before the first.",
-            registry=registry,
         )
-        self.seconds = Gauge(
-            "rollcall_audit_seconds", "Seconds that the last audit of stored objects took.", registry=registry
-        )
-        self.failing = Gauge(
+        self.seconds = gauge("rollcall_audit_seconds", "Seconds that the last audit of stored objects took.")
+        self.failing = gauge(
             "rollcall_audit_failing",
             "1 while the last audit did not finish, or no report can be written. Then the last reports stay.",
-            registry=registry,
         )
-        self.unwritten = Gauge(
+        self.unwritten = gauge(
             "rollcall_audit_unwritten_reports",
             "Namespaces whose report the last audit that finished could not write or delete. Their last reports stay.",
-            registry=registry,
         )
-        self.findings = Gauge(
+        self.findings = gauge(
             "rollcall_audit_findings",
             "Findings of the last audit of stored objects, by action: deny means that the object would be refused now.",
             ["action"],
-            registry=registry,
         )
         self.clear()
 
@@ -121,21 +114,18 @@ class CheckMetrics:
     """The metrics in `registry`."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.pending = Gauge(
-            "rollcall_admission_checks_pending",
-            "Workloads of Kueue that have quota and wait for Rollcall's answer.",
-            registry=registry,
+        gauge, counter = partial(Gauge, registry=registry), partial(Counter, registry=registry)
+        self.pending = gauge(
+            "rollcall_admission_checks_pending", "Workloads of Kueue that have quota and wait for Rollcall's answer."
         )
-        self.oldest = Gauge(
+        self.oldest = gauge(
             "rollcall_admission_check_oldest_seconds",
             "Seconds for which the Workload that waits longest for Rollcall's answer has held quota; 0 if none waits.",
-            registry=registry,
         )
-        self.answered = Counter(
+        self.answered = counter(
             "rollcall_admission_checks_answered",
             "Workloads of Kueue whose admission check was answered, by what was decided.",
             ["outcome"],
-            registry=registry,
         )
         for outcome in CheckOutcome:
             self.answered.labels(outcome.value)
@@ -175,119 +165,89 @@ class ReconcilerMetrics(Exposition):
         """`profiles` are the enabled ones; every other scheduler has the label `OTHER`."""
         super().__init__()
         self._schedulers = frozenset(profiles)
-        self.writes = Counter(
-            "rollcall_writes", "Writes to the cluster, by kind.", ["kind", "action"], registry=self.registry
-        )
-        self.outcomes = Counter(
-            "rollcall_reconciled", "Reconciled gangs, by outcome.", ["outcome"], registry=self.registry
-        )
-        self.asides = Counter(
-            "rollcall_left_alone", "Gangs for which no objects are wanted, by reason.", ["why"], registry=self.registry
-        )
+        gauge, counter = partial(Gauge, registry=self.registry), partial(Counter, registry=self.registry)
+        self.writes = counter("rollcall_writes", "Writes to the cluster, by kind.", ["kind", "action"])
+        self.outcomes = counter("rollcall_reconciled", "Reconciled gangs, by outcome.", ["outcome"])
+        self.asides = counter("rollcall_left_alone", "Gangs for which no objects are wanted, by reason.", ["why"])
         self.seconds = Histogram("rollcall_reconcile_seconds", "Seconds to reconcile one gang.", registry=self.registry)
-        self.queue = Gauge(
-            "rollcall_queue_depth", "Gangs and topology bindings that wait to be reconciled.", registry=self.registry
+        self.queue = gauge("rollcall_queue_depth", "Gangs and topology bindings that wait to be reconciled.")
+        self.failing = gauge("rollcall_queue_failing", "Gangs and topology bindings whose last reconcile failed.")
+        self.retries = counter(
+            "rollcall_retries", "Times that a gang was queued again after a failure, by reason.", ["why"]
         )
-        self.failing = Gauge(
-            "rollcall_queue_failing",
-            "Gangs and topology bindings whose last reconcile failed.",
-            registry=self.registry,
-        )
-        self.retries = Counter(
-            "rollcall_retries",
-            "Times that a gang was queued again after a failure, by reason.",
-            ["why"],
-            registry=self.registry,
-        )
-        self.interrupted = Gauge(
-            "rollcall_watches_interrupted", "Kinds that cannot be watched now.", registry=self.registry
-        )
-        self.leads = Gauge(
-            "rollcall_leads", "1 while this process is the leader: only the leader writes.", registry=self.registry
-        )
-        self.lease_lost = Counter(
-            "rollcall_lease_lost", "Times that the lease was lost without being released.", registry=self.registry
-        )
-        self.events = Counter(
+        self.interrupted = gauge("rollcall_watches_interrupted", "Kinds that cannot be watched now.")
+        self.leads = gauge("rollcall_leads", "1 while this process is the leader: only the leader writes.")
+        self.lease_lost = counter("rollcall_lease_lost", "Times that the lease was lost without being released.")
+        self.events = counter(
             "rollcall_events",
             "Events written, and numbers written into an event that many gangs share, by reason.",
             ["reason"],
-            registry=self.registry,
         )
-        self.topologies = Gauge(
+        self.topologies = gauge(
             "rollcall_topology_problems",
             "ClusterTopologyBindings whose topology objects or node labels are wrong, by scheduler and event reason.",
             ["scheduler", "reason"],
-            registry=self.registry,
         )
-        self.circles = Gauge(
+        self.circles = gauge(
             "rollcall_group_circles",
             "Circles of groups that are parents of each other: no pod below is scheduled. 0 unless this process leads.",
-            registry=self.registry,
         )
-        self.gangs = Gauge(
-            "rollcall_gangs",
-            "Gangs by scheduler and by health: started, or the reason why not.",
-            ["scheduler", "health"],
-            registry=self.registry,
-        )
-        self.never = Gauge(
-            "rollcall_gangs_never_fit",
-            "Gangs that wait and can never start: whatever nodes come (ever), or on the nodes there are (theseNodes); "
-            "by what they do not fit.",
-            ["scheduler", "scope", "family"],
-            registry=self.registry,
-        )
-        self.lost = Gauge(
-            "rollcall_gangs_lost_members",
-            "Gangs that had started and have too few pods on nodes since they lost some, by scheduler and by why pods "
-            "were lost; a gang counts once for each cause. 0 unless this process leads.",
-            ["scheduler", "cause"],
-            registry=self.registry,
-        )
-        self.idle_gpus = Gauge(
-            "rollcall_idle_gpus",
-            "Whole GPUs that gangs which lost pods still hold on nodes, by scheduler. 0 unless this process leads.",
-            ["scheduler"],
-            registry=self.registry,
-        )
-        self.idle_gpu_hours = Gauge(
-            "rollcall_idle_gpu_hours",
-            "GPU hours that gangs which lost pods have held idle since their losses, added up over those that are not "
-            "whole now, by scheduler. 0 unless this process leads.",
-            ["scheduler"],
-            registry=self.registry,
-        )
-        self.escaped = Gauge(
-            "rollcall_escaped_pods",
-            "Pods of gangs that were not prepared correctly, pods that only claim to belong to a gang, and pods of "
-            "unknown kinds. Only the leader counts the last, and pods that claim a gang by the mark of its scheduler.",
-            ["scheduler", "escape"],
-            registry=self.registry,
-        )
-        self.uncounted = Gauge(
-            "rollcall_unknown_kinds_failing",
-            "1 while the pods of unknown kinds cannot be listed. Then the last count stays.",
-            registry=self.registry,
-        )
-        self.deleted = Counter(
-            "rollcall_escaped_pods_deleted",
-            "Such pods deleted, so that Grove recreates them.",
-            ["escape"],
-            registry=self.registry,
-        )
-        self.held_back = Gauge(
-            "rollcall_namespaces_held_back",
-            "Namespaces whose gangs are served late because they use all of their share of what all namespaces share, "
-            "by what it is.",
-            ["bound"],
-            registry=self.registry,
-        )
+        self._add_gang_metrics()
         self.checks = CheckMetrics(self.registry)
         self.audits = AuditMetrics(self.registry)
         self.remedies = RemedyMetrics(self.registry)
         self.certificates = CertificateMetrics(self.registry)
         self._begin(profiles)
+
+    def _add_gang_metrics(self) -> None:
+        gauge, counter = partial(Gauge, registry=self.registry), partial(Counter, registry=self.registry)
+        self.gangs = gauge(
+            "rollcall_gangs",
+            "Gangs by scheduler and by health: started, or the reason why not.",
+            ["scheduler", "health"],
+        )
+        self.never = gauge(
+            "rollcall_gangs_never_fit",
+            "Gangs that wait and can never start: whatever nodes come (ever), or on the nodes there are (theseNodes); "
+            "by what they do not fit.",
+            ["scheduler", "scope", "family"],
+        )
+        self.lost = gauge(
+            "rollcall_gangs_lost_members",
+            "Gangs that had started and have too few pods on nodes since they lost some, by scheduler and by why pods "
+            "were lost; a gang counts once for each cause. 0 unless this process leads.",
+            ["scheduler", "cause"],
+        )
+        self.idle_gpus = gauge(
+            "rollcall_idle_gpus",
+            "Whole GPUs that gangs which lost pods still hold on nodes, by scheduler. 0 unless this process leads.",
+            ["scheduler"],
+        )
+        self.idle_gpu_hours = gauge(
+            "rollcall_idle_gpu_hours",
+            "GPU hours that gangs which lost pods have held idle since their losses, added up over those that are not "
+            "whole now, by scheduler. 0 unless this process leads.",
+            ["scheduler"],
+        )
+        self.escaped = gauge(
+            "rollcall_escaped_pods",
+            "Pods of gangs that were not prepared correctly, pods that only claim to belong to a gang, and pods of "
+            "unknown kinds. Only the leader counts the last, and pods that claim a gang by the mark of its scheduler.",
+            ["scheduler", "escape"],
+        )
+        self.uncounted = gauge(
+            "rollcall_unknown_kinds_failing",
+            "1 while the pods of unknown kinds cannot be listed. Then the last count stays.",
+        )
+        self.deleted = counter(
+            "rollcall_escaped_pods_deleted", "Such pods deleted, so that Grove recreates them.", ["escape"]
+        )
+        self.held_back = gauge(
+            "rollcall_namespaces_held_back",
+            "Namespaces whose gangs are served late because they use all of their share of what all namespaces share, "
+            "by what it is.",
+            ["bound"],
+        )
 
     @property
     def schedulers(self) -> tuple[str, ...]:
@@ -295,7 +255,7 @@ class ReconcilerMetrics(Exposition):
         return (*sorted(self._schedulers), OTHER)
 
     def _begin(self, profiles: Mapping[str, Profile]) -> None:
-        """Expose every label from the start, so that a first increase is seen."""
+        """Exposes every label from the start, so that a first increase is seen."""
         for scheduler in self.schedulers:
             for health in (*GangState, *GangReason):
                 self.gangs.labels(scheduler, health.value)
@@ -336,7 +296,7 @@ class ReconcilerMetrics(Exposition):
                     self.topologies.labels(name, problem.value)
 
     def watch(self, cluster: LiveFacts, kinds: Iterable[Api], watches: Callable[[], Iterable[Watch]]) -> None:
-        """Also expose what is known of a cluster: its own kinds, and the kinds that are followed in addition."""
+        """Exposes what is known of a cluster: its own kinds, and the kinds that are followed in addition."""
         self.registry.register(CacheCollector(cluster, kinds, watches))
 
     def retry(self, error: Exception) -> None:
@@ -353,8 +313,8 @@ class ReconcilerMetrics(Exposition):
 
 
 def _writes(profiles: Iterable[Profile]) -> Iterator[tuple[str, str]]:
-    """Pairs of action and kind that may be written: gang and topology objects, pods (gates and escapes), certificates,
-    records of losses, answers to Kueue.
+    """Yields the pairs of kind and action that may be written: gang and topology objects, pods (gates and escapes),
+    certificates, records of losses, answers to Kueue.
     """
     for profile in profiles:
         topology = profile.backend.topology_kind if profile.backend.topology_written else None

@@ -56,7 +56,7 @@ _WOKEN = f"/metadata/annotations/{WOKEN_ANNOTATION.replace('/', '~1')}"
 
 
 async def carry_out(remedy: Remedy, writer: Writer, now: str) -> bool:
-    """Carries out a remedy; return whether anything was done: not if its objects have changed. `now` is the time as
+    """Carries out a remedy. Returns whether anything was done: not if its objects have changed. `now` is the time as
     text. Raises `RequestFailed`, `NotLeading`.
     """
     if remedy.act is Act.REPLACE:
@@ -128,7 +128,7 @@ async def _wake(remedy: Remedy, writer: Writer, resource: Resource, target: Mani
 
 
 async def _annotate(writer: Writer, pod: GangPod, now: str) -> None:
-    """Annotate a pod that Rollcall prepared."""
+    """Annotates a pod that Rollcall prepared."""
     if STAMP_ANNOTATION not in pod.annotations:
         return
     same = {"op": "test", "path": "/metadata/uid", "value": pod.uid}
@@ -144,7 +144,7 @@ async def _patch(writer: Writer, action: str, resource: Resource, live: Manifest
 async def _sent(
     writer: Writer, action: str, resource: Resource, namespace: str, name: str, operations: list[Manifest]
 ) -> bool:
-    """Sends a patch; return whether it applied."""
+    """Sends a patch. Returns whether it applied."""
     request = requests.json_patch(resource, namespace, name, operations, dry_run=writer.dry_run)
     try:
         await writer.send(action, resource, (namespace, name), request)
@@ -171,7 +171,7 @@ _OUTDATED = 100
 
 
 @dataclass(slots=True)
-class _Case:
+class _RemedyCase:
     """A gang that may need a remedy, or had one. `since` is since when it may without a break, None if it does not.
     `until` is when it may get the next one, `due` when it is to be looked at, and `ready` whether it is. `times` counts
     its remedies, and `woken` the wakes that did not help. `done` is the last remedy while it is not known whether it
@@ -215,7 +215,7 @@ class Remedies:
         self._clock = clock
         # The health of each gang that may need a remedy.
         self._held: dict[GangKey, GangHealth] = {}
-        self._cases: dict[GangKey, _Case] = {}
+        self._cases: dict[GangKey, _RemedyCase] = {}
         # When gangs are due, the first first; an entry counts if its case says the same. Those that are due, by
         # namespace, first those that may get a remedy for longest; and those that had one of which it is not known
         # whether it helped.
@@ -239,7 +239,7 @@ class Remedies:
         needs = may_need_remedy(health)
         case = self._cases.get(key)
         if case is None and needs:
-            case = self._cases[key] = _Case()
+            case = self._cases[key] = _RemedyCase()
         if needs:
             self._held[key] = health
         else:
@@ -249,7 +249,7 @@ class Remedies:
             case.since = None if not needs else self._clock.monotonic() if case.since is None else case.since
             self._put_off(key, case)
 
-    def _put_off(self, key: GangKey, case: _Case) -> None:
+    def _put_off(self, key: GangKey, case: _RemedyCase) -> None:
         """Looks at a gang when it may get a remedy; at one that needs none, when it has been well for long enough."""
         due = case.until + MAX_PAUSE_SECONDS
         if case.since is not None:
@@ -263,7 +263,7 @@ class Remedies:
             heapify(self._later)
 
     async def see(self) -> None:
-        """Tells what came of earlier remedies, and begin those that are due. After a break, another process may have
+        """Tells what came of earlier remedies, and begins those that are due. After a break, another process may have
         led and begun some: then each cause must last anew.
         """
         now, turn = self._clock.monotonic(), LoopTurn(self._clock)
@@ -281,7 +281,8 @@ class Remedies:
         if now < self._from:
             return
         self._take_due(now)
-        self._forget_begun(now)
+        while self._begun and now - self._begun[0][0] >= _MINUTE:
+            self._begun.popleft()
         self._late = 0
         had = Counter(namespace for _, namespace in self._begun)
         left = GANGS_A_LOOK
@@ -322,14 +323,14 @@ class Remedies:
                 # It was well for long enough: the next pause is a first one again.
                 del self._cases[key]
 
-    async def _unbroken(self, key: GangKey, case: _Case, work: Coroutine[Any, Any, None], now: float) -> None:
+    async def _unbroken(self, key: GangKey, case: _RemedyCase, work: Coroutine[Any, Any, None], now: float) -> None:
         try:
             await work
         except Exception:  # noqa: BLE001 - a fault of ours with one gang must keep no other from its remedy
             log.exception("remedy failed", namespace=key.namespace, name=key.name)
             case.done, case.until = None, now + MAX_PAUSE_SECONDS
 
-    async def _try(self, key: GangKey, case: _Case, now: float) -> None:
+    async def _try(self, key: GangKey, case: _RemedyCase, now: float) -> None:
         remedy, podgang = self._remedy(key, case, self._settings.causes)
         if remedy is None or podgang is None:
             case.until = now + LOOK_AGAIN_SECONDS
@@ -341,7 +342,7 @@ class Remedies:
             self._late += 1
             self._held_back(key.namespace)
 
-    def _remedy(self, key: GangKey, case: _Case, causes: Collection[str]) -> tuple[Remedy | None, PodGang | None]:
+    def _remedy(self, key: GangKey, case: _RemedyCase, causes: Collection[str]) -> tuple[Remedy | None, PodGang | None]:
         """Returns the remedy that a gang needs now for one of these causes, and the gang."""
         health = self._held.get(key)
         try:
@@ -353,11 +354,7 @@ class Remedies:
             return None, None
         return remedy, seen.podgang
 
-    def _forget_begun(self, now: float) -> None:
-        while self._begun and now - self._begun[0][0] >= _MINUTE:
-            self._begun.popleft()
-
-    async def _begin(self, case: _Case, remedy: Remedy, podgang: PodGang, now: float) -> None:
+    async def _begin(self, case: _RemedyCase, remedy: Remedy, podgang: PodGang, now: float) -> None:
         self._begun.extend([(now, podgang.namespace)] * remedy.weight)
         await self._events.say(podgang, RemedyReason.BEGUN, f"{remedy.found}; remedy: {remedy.act}")
         done = await self._carry_out(remedy, podgang)
@@ -378,11 +375,11 @@ class Remedies:
             await self._events.say(podgang, RemedyReason.FAILED, f"the remedy failed: {error}")
             return False
 
-    def _pause(self, case: _Case, now: float) -> None:
+    def _pause(self, case: _RemedyCase, now: float) -> None:
         case.times += 1
         case.until = now + doubled((self._settings.pause_seconds, MAX_PAUSE_SECONDS), case.times)
 
-    async def _follow(self, key: GangKey, case: _Case, done: Remedy, now: float) -> None:
+    async def _follow(self, key: GangKey, case: _RemedyCase, done: Remedy, now: float) -> None:
         """Tells what came of the remedy `done`, once that is known."""
         still, podgang = self._remedy(key, case, {done.cause})
         outcome = self._outcome(case, done, still, now)
@@ -399,17 +396,16 @@ class Remedies:
             note = f"Rollcall {done.done}. That did not help: {done.found}"
             await self._events.say(podgang, RemedyReason.FAILED, note)
             return
-        why = (
-            ""
-            if outcome is RemedyOutcome.HELPED or case.health is None
-            else f" to find out what it lacks: {case.health.why}"
-        )
+        health = None if outcome is RemedyOutcome.HELPED else case.health
+        why = "" if health is None else f" to find out what it lacks: {health.why}"
         await self._events.say(podgang, RemedyReason.HELPED, f"Rollcall {done.done}. That helped{why}")
 
-    def _outcome(self, case: _Case, done: Remedy, still: Remedy | None, now: float) -> RemedyOutcome | None:
+    def _outcome(self, case: _RemedyCase, done: Remedy, still: Remedy | None, now: float) -> RemedyOutcome | None:
         """Returns what came of a remedy; None while that is not known."""
         if done.cause is not RemedyCause.FORGOTTEN:
-            gone = still is None or _left_for_later(done, still)
+            # The pods that were left for later need another remedy, and no others do.
+            late = {pod.uid for pod in done.later}
+            gone = still is None or (bool(late) and {pod.uid for pod in still.pods} <= late)
         else:
             gone = case.health is not None and case.health.state is GangState.STARTED
         if gone:
@@ -419,22 +415,16 @@ class Remedies:
         return RemedyOutcome.EXPLAINED if still is None else RemedyOutcome.NOT_HELPED
 
 
-def _left_for_later(done: Remedy, still: Remedy) -> bool:
-    """Returns whether a gang needs another remedy only for pods that `done` left for later."""
-    return bool(done.later) and {pod.uid for pod in still.pods} <= {pod.uid for pod in done.later}
-
-
 # A pod may be seen before the record or configuration that it was prepared from. After this time it counts as escaped.
 SETTLE_SECONDS = 15.0
 # Pause between two deletions in one gang: doubled each time, up to the second value.
 PAUSE_SECONDS = (30.0, 1800.0)
 # Pods that are deleted at one look: gangs are judged between two looks, and each pod takes two requests.
 DELETIONS_A_LOOK = 20
-# Entries of the order that may be outdated.
 
 
 @dataclass(slots=True)
-class _EscapeDeletionCase:
+class _DeletionCase:
     """The pods of a gang that may be deleted, and since when each is known, by uid. `left` are those that are being
     deleted. `times` counts the deletions, `until` is when the next may come, and `due` when the gang is looked at.
     """
@@ -469,7 +459,7 @@ class EscapeDeletion:
         self._held_back = held_back
         self._clock = clock
         # The gangs that have such pods, or had them: what is left of thousands that a tenant may have forged.
-        self._cases: dict[GangKey, _EscapeDeletionCase] = {}
+        self._cases: dict[GangKey, _DeletionCase] = {}
         # When gangs are due, the first first; an entry counts if its case says the same. And those that are due.
         self._later: list[tuple[float, GangKey]] = []
         self._turns: Turns[GangKey] = Turns()
@@ -480,21 +470,19 @@ class EscapeDeletion:
             self._cases.pop(key, None)
             return
         every = health.escaped if key.kind == POD_GANG else ()
-        deletable = tuple(filter(self._may_delete, every))
+        unbound = (escaped for escaped in every if escaped.pod.node is None)
+        deletable = tuple(escaped for escaped in unbound if escaped.escape.value in self._deleted)
         case = self._cases.get(key)
         if case is None:
             if not deletable:
                 return
-            case = self._cases[key] = _EscapeDeletionCase()
+            case = self._cases[key] = _DeletionCase()
         now = self._clock.monotonic()
         case.escaped = deletable
-        case.since = {one.pod.uid: case.since.get(one.pod.uid, now) for one in deletable}
+        case.since = {escaped.pod.uid: case.since.get(escaped.pod.uid, now) for escaped in deletable}
         self._put_off(key, case)
 
-    def _may_delete(self, escaped: Escaped) -> bool:
-        return escaped.escape.value in self._deleted and escaped.pod.node is None
-
-    def _put_off(self, key: GangKey, case: _EscapeDeletionCase, until: float = 0.0) -> None:
+    def _put_off(self, key: GangKey, case: _DeletionCase, until: float = 0.0) -> None:
         """Looks at a gang when the first of its pods may be deleted, and not before `until`."""
         due = max(min(case.since.values()) + SETTLE_SECONDS, case.until, until) if case.since else inf
         if due == case.due:
@@ -523,11 +511,11 @@ class EscapeDeletion:
         for namespace in self._turns.namespaces & had.keys():
             self._held_back(namespace)
 
-    async def _delete(self, key: GangKey, case: _EscapeDeletionCase, most: int, now: float) -> int:
-        """Deletes pods of a gang, so many at most. Return how many were tried, and at least one."""
+    async def _delete(self, key: GangKey, case: _DeletionCase, most: int, now: float) -> int:
+        """Deletes pods of a gang, so many at most. Returns how many were tried, and at least one."""
         if not case.left:
-            settled = (one for one in case.escaped if now - case.since[one.pod.uid] >= SETTLE_SECONDS)
-            case.left.extend(one for one in settled if not self._excepted(one.pod))
+            settled = (escaped for escaped in case.escaped if now - case.since[escaped.pod.uid] >= SETTLE_SECONDS)
+            case.left.extend(escaped for escaped in settled if not self._excepted(escaped.pod))
             if not case.left or now < case.until:
                 case.left.clear()
                 self._put_off(key, case, now + SETTLE_SECONDS)

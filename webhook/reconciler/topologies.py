@@ -78,22 +78,22 @@ class NodeTopologies:
         nodes: NodeLabels,
         bindings: Collection[str],
     ) -> Done:
-        """Writes the objects if the configuration says so, and report how the topology differs. `bindings` are the uids
-        of all bindings. Raises as `Topologies.reconcile`.
+        """Writes the objects if the configuration says so, and reports how the topology differs. `bindings` are the
+        uids of all bindings. Raises as `Topologies.reconcile`.
         """
-        live = {name: found for (_, name), found in store.objects.items()}
+        live = {name: live_object for (_, name), live_object in store.objects.items()}
         if not backend.topology_written or backend.name in binding.references:
             return Done(drift_problem(backend.node_topology_drift(binding, nodes, live)))
         plan = _plan(backend, binding, nodes, live, bindings)
-        own = [found for found in live.values() if _controller(found) == binding.uid]
-        if (dropped := _dropped(own, plan, nodes)) is not None:
+        owned = [live_object for live_object in live.values() if _controller(live_object) == binding.uid]
+        if (dropped := _dropped(owned, plan, nodes)) is not None:
             return Done((*drift_problem(backend.node_topology_drift(binding, nodes, live)), dropped))
         left = len(plan.written) + len(plan.deleted) if self._writer.dry_run else WRITES_AT_ONCE
-        for wanted in plan.written[:left]:
-            store.put(await self._writer.apply(store.resource, wanted))
+        for manifest in plan.written[:left]:
+            store.put(await self._writer.apply(store.resource, manifest))
         left -= len(plan.written)
-        for found in plan.deleted[: max(left, 0)]:
-            await self._writer.delete(store.resource, found)
+        for obsolete in plan.deleted[: max(left, 0)]:
+            await self._writer.delete(store.resource, obsolete)
         if left < len(plan.deleted):
             self._add(binding.name)
         problems = [*drift_problem(backend.node_topology_drift(binding, nodes, plan.after))]
@@ -114,48 +114,52 @@ def _plan(
     live: Mapping[str, Manifest],
     bindings: Collection[str],
 ) -> _Plan:
-    outlived = {name for name, found in live.items() if _outlived(found, bindings)}
+    outlived = {name for name, live_object in live.items() if _is_orphaned(live_object, bindings)}
     others = {
-        name: found for name, found in live.items() if name not in outlived and stranger(found, bindings) is not None
+        name: live_object
+        for name, live_object in live.items()
+        if name not in outlived and stranger(live_object, bindings) is not None
     }
-    made = backend.node_topology_objects(binding, nodes, others)
-    desired = {key_of(one)[1]: one for one in made.objects}
+    node_topologies = backend.node_topology_objects(binding, nodes, others)
+    desired = {key_of(manifest)[1]: manifest for manifest in node_topologies.objects}
     written, waits = [], False
-    for name, one in desired.items():
-        found = live.get(name)
-        if found is not None and (name in outlived or _leaving(found)):
+    for name, manifest in desired.items():
+        existing = live.get(name)
+        if existing is not None and (name in outlived or _leaving(existing)):
             waits = True
             continue
-        wanted = to_apply(one)
-        if found is None or not in_step(wanted, found):
-            written.append(wanted)
+        applied = to_apply(manifest)
+        if existing is None or not in_step(applied, existing):
+            written.append(applied)
     # Without any object the scheduler ignores topology, so the last ones stay until nodes have labels again.
     removable = live.values() if desired else ()
     stale = [
-        found
-        for found in removable
-        if key_of(found)[1] not in desired and is_ours(found, bindings) and not _leaving(found)
+        live_object
+        for live_object in removable
+        if key_of(live_object)[1] not in desired and is_ours(live_object, bindings) and not _leaving(live_object)
     ]
     stale.sort(key=_tier, reverse=True)
     # An object that lost its owner is nobody's: it is not deleted, and stays in the tree.
-    going = {*outlived, *(key_of(found)[1] for found in stale)}
-    staying = {name: found for name, found in live.items() if name not in going and not _leaving(found)}
-    return _Plan(tuple(written), tuple(stale), {**staying, **desired}, made.left_out, waits)
+    going = {*outlived, *(key_of(live_object)[1] for live_object in stale)}
+    staying = {
+        name: live_object for name, live_object in live.items() if name not in going and not _leaving(live_object)
+    }
+    return _Plan(tuple(written), tuple(stale), {**staying, **desired}, node_topologies.left_out, waits)
 
 
 def _dropped(live: Collection[Manifest], plan: _Plan, nodes: NodeLabels) -> TopologyProblem | None:
     """Returns why nothing may be written: most nodes of these objects would be in none, though they exist. So it is
     while nodes get the label of a further level, and gangs that require a domain would find hardly any node.
     """
-    before = {name for found in live for name in members_of(found, "Node")}.intersection(nodes)
-    lost = before.difference(name for found in plan.after.values() for name in members_of(found, "Node"))
+    before = {name for live_object in live for name in members_of(live_object, "Node")}.intersection(nodes)
+    lost = before.difference(name for live_object in plan.after.values() for name in members_of(live_object, "Node"))
     if 2 * len(lost) <= len(before):
         return None
     why = f"{len(lost)} of the {len(before)} nodes in these objects lack a label now and would be in none of them"
     return TopologyProblem(TopologyReason.DRIFT, f"nothing is written: {why}; label them, or delete the objects")
 
 
-def _outlived(live: Manifest, bindings: Collection[str]) -> bool:
+def _is_orphaned(live: Manifest, bindings: Collection[str]) -> bool:
     """Returns whether the object is Rollcall's and its binding is gone: the garbage collector will delete it."""
     controller = controller_in(live["metadata"])
     return (
@@ -190,7 +194,7 @@ _GLANCE_SECONDS = 0.005
 NODES_SECONDS = 1.0
 
 
-class _Topology(NamedTuple):
+class _TopologyObject(NamedTuple):
     """One topology object that should exist, and the live object if there is one."""
 
     backend: Backend[Any]
@@ -226,9 +230,7 @@ class Topologies:
         *,
         clock: Clock = MACHINE_CLOCK,
     ) -> None:
-        """`nodes` returns the labels of all nodes, None while they are unknown. `read` is called each time all objects
-        of a kind were read once.
-        """
+        """`nodes` returns the labels of all nodes, None if unknown. `read` is called when all of a kind was read."""
         backends = [profile.backend for profile in settings.profiles.values()]
         self._kinds = {backend.name: kind for backend in backends if (kind := backend.topology_kind) is not None}
         # By kind: the only binding that its objects are made from.
@@ -283,7 +285,7 @@ class Topologies:
         return self._stores.watches()
 
     def look_at_all(self) -> None:
-        """Queues every binding. Drop the problems of deleted bindings, and all problems if another process leads."""
+        """Queues every binding. Drops the problems of deleted bindings, and all problems if another process leads."""
         bindings = self._bindings
         for name in list(self._problems):
             if not self._leads() or _key(name) not in bindings:
@@ -302,19 +304,14 @@ class Topologies:
             self._woken = asyncio.get_running_loop().call_later(NODES_SECONDS, self._wake)
 
     def _look_at_nodes(self) -> NodeLabels | None:
-        """Returns the labels of all nodes; those of the levels are remembered, so that other changes of nodes wake
-        nothing.
-        """
+        """Returns the labels of all nodes, and remembers those of levels: no other change of nodes matters."""
         nodes = self._nodes()
         if nodes is not None:
-            keys = [level.key or "" for binding in self._fed_bindings() for level in binding.levels]
+            feeding = (self._bindings.get(_key(name)) for name in sorted(set(self._feeding.values())))
+            bindings = [_read(raw) for raw in feeding if raw is not None]
+            keys = [level.key or "" for binding in bindings for level in binding.levels]
             self._level_keys, self._seen = keys, {name: _values_of(labels, keys) for name, labels in nodes.items()}
         return nodes
-
-    def _fed_bindings(self) -> Iterator[ClusterTopologyBinding]:
-        for name in sorted(set(self._feeding.values())):
-            if (raw := self._bindings.get(_key(name))) is not None:
-                yield _read(raw)
 
     def _wake(self) -> None:
         self._woken = None
@@ -331,14 +328,14 @@ class Topologies:
             # Another process may have become the leader since the binding was queued. It counts the problems.
             raise NotLeading
         raw = self._bindings.get(_key(name))
-        if raw is None or _topologies_leaving(raw):
+        if raw is None or _leaving(raw):
             # The objects are deleted with the binding, by their owner reference.
             self._problems.pop(name, None)
             self._count(name)
             return None
         binding, waits = _read(raw), []
         failure: RequestFailed | FactsUnavailable | None = None
-        known = self._problems.setdefault(name, {})
+        problems = self._problems.setdefault(name, {})
         for backend in self._backends:
             try:
                 done = await self._done(backend, binding)
@@ -351,13 +348,13 @@ class Topologies:
                     continue
                 note = f"the API server refuses its topology object: {error}"
                 done = Done((TopologyProblem(TopologyReason.REFUSED, note),))
-            known.pop(backend.name, None)
+            problems.pop(backend.name, None)
             if done.problems:
-                known[backend.name] = done.problems
+                problems[backend.name] = done.problems
             if done.again is not None:
                 waits.append(done.again)
         self._count(name)
-        await self._say(binding, known)
+        await self._say(binding, problems)
         if failure is not None:
             raise failure
         return min(waits, default=None)
@@ -416,7 +413,7 @@ class Topologies:
             nodes = self._look_at_nodes()
             if nodes is None:
                 raise FactsUnavailable("the nodes are not read yet")
-            uids = {raw["metadata"].get("uid") for raw in self._bindings.values() if not _topologies_leaving(raw)}
+            uids = {raw["metadata"].get("uid") for raw in self._bindings.values() if not _leaving(raw)}
             return await self._of_nodes.reconcile(backend, binding, store, nodes, uids)
         if backend.name in binding.references:
             return self._compared(backend, binding, store)
@@ -426,7 +423,7 @@ class Topologies:
         live = store.objects.get(key_of(objects[0]))
         if not backend.topology_written:
             return Done(drift_problem(backend.topology_drift(binding, live)))
-        return await self._keep(_Topology(backend, binding, store, objects[0], live))
+        return await self._keep(_TopologyObject(backend, binding, store, objects[0], live))
 
     def _compared(self, backend: Backend[Any], binding: ClusterTopologyBinding, store: Store) -> Done:
         """Compares the object that the binding references."""
@@ -434,56 +431,62 @@ class Topologies:
             drift_problem(backend.topology_drift(binding, store.objects.get(_key(binding.references[backend.name]))))
         )
 
-    async def _keep(self, one: _Topology) -> Done:
-        live, owners = one.live, self._owners(one)
+    async def _keep(self, topology: _TopologyObject) -> Done:
+        live, owners = topology.live, self._owners(topology)
         if live is not None:
-            if _topologies_leaving(live) or _topologies_outlived(live, one.binding):
+            if _leaving(live) or _is_superseded(live, topology.binding):
                 return Done(again=LOOK_AGAIN_SECONDS)
-            if (owner := _owner(live, one.binding, owners)) is not None:
-                drift = one.backend.topology_drift(one.binding, live)
+            if (owner := _owner(live, topology.binding, owners)) is not None:
+                drift = topology.backend.topology_drift(topology.binding, live)
                 return Done(drift_problem(drift, f"it belongs to {owner}, so it is not changed"))
-            if one.backend.topology_must_be_remade(one.desired, live):
-                return await self._clear(one, live)
-        wanted = to_apply(one.backend.adopt(one.desired, live))
-        if live is None or not in_step(wanted, live):
-            one.store.put(await self._writer.apply(one.store.resource, wanted))
+            if topology.backend.topology_must_be_remade(topology.desired, live):
+                return await self._clear(topology, live)
+        manifest = to_apply(topology.backend.adopt(topology.desired, live))
+        if live is None or not in_step(manifest, live):
+            topology.store.put(await self._writer.apply(topology.store.resource, manifest))
         return Done()
 
-    def _owners(self, one: _Topology) -> set[str]:
+    def _owners(self, topology: _TopologyObject) -> set[str]:
         """Returns the uids of the bindings whose object may be written: of all, if the configuration says which one
         feeds it, because the object stays when the configuration changes.
         """
-        if one.backend.topology_binding is None:
-            return {one.binding.uid or ""}
+        if topology.backend.topology_binding is None:
+            return {topology.binding.uid or ""}
         return {raw["metadata"].get("uid") or "" for raw in self._bindings.values()}
 
-    async def _clear(self, one: _Topology, live: Manifest) -> Done:
-        """Deletes an object whose immutable fields must change, then create it. After a crash in between, the next
-        leader finds it missing and creates it.
-        """
-        if not is_ours(live, {one.binding.uid or ""}):
-            drift = one.backend.topology_drift(one.binding, live)
+    async def _clear(self, topology: _TopologyObject, live: Manifest) -> Done:
+        """Deletes an object whose immutable fields change, then creates it; after a crash a new leader does that."""
+        if not is_ours(live, {topology.binding.uid or ""}):
+            drift = topology.backend.topology_drift(topology.binding, live)
             return Done(drift_problem(drift, "no ClusterTopologyBinding controls it, so it is not changed"))
-        await self._writer.delete(one.store.resource, live)
+        await self._writer.delete(topology.store.resource, live)
         if self._writer.dry_run:
             return Done()
-        if await _gone(one.store, live):
-            return await self._keep(one._replace(live=one.store.objects.get(key_of(live))))
+        if await _gone(topology.store, live):
+            return await self._keep(topology._replace(live=topology.store.objects.get(key_of(live))))
         return Done(again=LOOK_AGAIN_SECONDS)
 
-    async def _say(self, binding: ClusterTopologyBinding, known: Mapping[str, tuple[TopologyProblem, ...]]) -> None:
+    async def _say(
+        self, binding: ClusterTopologyBinding, problems_by_scheduler: Mapping[str, tuple[TopologyProblem, ...]]
+    ) -> None:
         for reason in TopologyReason:
             # Several schedulers may have the same problem with the labels of nodes.
-            notes = dict.fromkeys(one.note for problems in known.values() for one in problems if one.reason is reason)
+            notes = dict.fromkeys(
+                problem.note
+                for problems in problems_by_scheduler.values()
+                for problem in problems
+                if problem.reason is reason
+            )
             if notes:
                 await self._events.warn(binding, reason, "; ".join(notes))
             else:
                 self._events.well(binding, [reason])
 
     def _count(self, name: str) -> None:
-        """Counts the problems of a binding anew."""
         by_scheduler = self._problems.get(name, {})
-        now = frozenset((scheduler, one.reason) for scheduler, problems in by_scheduler.items() for one in problems)
+        now = frozenset(
+            (scheduler, problem.reason) for scheduler, problems in by_scheduler.items() for problem in problems
+        )
         before = self._counted.pop(name, frozenset())
         if now:
             self._counted[name] = now
@@ -497,8 +500,8 @@ async def _gone(store: Store, live: Manifest) -> bool:
     """Returns whether the watch reports the object as gone within `GONE_SECONDS`."""
 
     def there() -> bool:
-        found = store.objects.get(key_of(live))
-        return found is not None and found["metadata"]["uid"] == live["metadata"]["uid"]
+        current = store.objects.get(key_of(live))
+        return current is not None and current["metadata"]["uid"] == live["metadata"]["uid"]
 
     with suppress(TimeoutError):
         async with asyncio.timeout(GONE_SECONDS):
@@ -508,7 +511,6 @@ async def _gone(store: Store, live: Manifest) -> bool:
 
 
 def _values_of(labels: Mapping[str, str], keys: Sequence[str]) -> tuple[str, ...]:
-    """Returns the values of these labels; empty if there are none."""
     values = tuple([labels.get(key, "") for key in keys])
     return values if any(values) else ()
 
@@ -530,16 +532,12 @@ def _owner(live: Manifest, binding: ClusterTopologyBinding, owners: Container[st
     return stranger(live, {binding.uid or ""})
 
 
-def _topologies_outlived(live: Manifest, binding: ClusterTopologyBinding) -> bool:
+def _is_superseded(live: Manifest, binding: ClusterTopologyBinding) -> bool:
     """Returns whether the object belongs to an earlier binding of that name: the garbage collector will delete it."""
     controller = controller_in(live["metadata"])
     if controller is None or controller.uid == binding.uid:
         return False
     return (controller.kind, controller.name) == (TOPOLOGY_BINDINGS.resource.api.kind, binding.name)
-
-
-def _topologies_leaving(raw: Manifest) -> bool:
-    return raw["metadata"].get("deletionTimestamp") is not None
 
 
 def _read(raw: Manifest) -> ClusterTopologyBinding:

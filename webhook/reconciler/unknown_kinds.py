@@ -90,10 +90,10 @@ class UnknownKindTally:
 
     def __str__(self) -> str:
         """The most frequent kinds, with the number of their pods."""
-        every = sorted(self._kinds.items(), key=lambda one: (-one[1], one[0]))
-        said = [f"{kind}: {count}" for kind, count in every[:NAMED]]
+        every = sorted(self._kinds.items(), key=lambda entry: (-entry[1], entry[0]))
+        texts = [f"{kind}: {count}" for kind, count in every[:NAMED]]
         others = sum(count for _, count in every[NAMED:]) + self._besides
-        return ", ".join([*said, f"other kinds: {others}"] if others else said)
+        return ", ".join([*texts, f"other kinds: {others}"] if others else texts)
 
 
 class UnknownKinds:
@@ -133,16 +133,13 @@ class UnknownKinds:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             if self._leads():
-                await self._look_if_due()
+                self._counted = True
+                if self._facts().namespaces is not None and self._clock.monotonic() >= self._due:
+                    await self.look()
             elif self._counted:
                 self._counted, self._due, self._failures, self._said = False, 0.0, 0, ""
                 self._metrics.uncounted.set(0)
                 self._show(UnknownKindTally())
-
-    async def _look_if_due(self) -> None:
-        self._counted = True
-        if self._facts().namespaces is not None and self._clock.monotonic() >= self._due:
-            await self.look()
 
     async def look(self) -> None:
         """Counts once. If a list fails, the last count stays. Another leader ends the count."""
@@ -190,14 +187,14 @@ class UnknownKinds:
     async def _count(self) -> UnknownKindTally:
         tally = UnknownKindTally()
         whole = frozenset(self._opted_in())
-        for one in self._lists(whole):
-            elsewhere = frozenset() if one.namespace in whole else whole
-            pages = self._client.pages(PODS, namespace=one.namespace, selector=one.selector)
+        for pod_list in self._lists(whole):
+            elsewhere = frozenset() if pod_list.namespace in whole else whole
+            pages = self._client.pages(PODS, namespace=pod_list.namespace, selector=pod_list.selector)
             async with aclosing(pages):
-                async for found in pages:
-                    self._judge(found.items, elsewhere, tally)
+                async for page in pages:
+                    self._judge(page.items, elsewhere, tally)
                     # Free the parsed page before the next one arrives, and let other tasks run.
-                    del found
+                    del page
                     await asyncio.sleep(0)
                     if not self._leads():
                         raise NotLeading
@@ -213,9 +210,7 @@ class UnknownKinds:
         return namespace not in self._outside and self._only in {None, namespace}
 
     def _lists(self, whole: frozenset[str]) -> Iterator[PodList]:
-        """Yields the namespaces `whole`; elsewhere the pods that name a gang scheduler, and the others that have the
-        label.
-        """
+        """Yields the namespaces `whole`; elsewhere the pods that name a gang scheduler or have the label."""
         for namespace in sorted(whole):
             yield PodList(namespace)
         for name in self._named:
@@ -224,9 +219,7 @@ class UnknownKinds:
         yield PodList(self._only, ",".join(fields), f"{SCHEDULER_LABEL},{_WITHOUT_GANG}")
 
     def _judge(self, pods: Iterable[Manifest], elsewhere: frozenset[str], tally: UnknownKindTally) -> None:
-        """Counts those of `pods` that should be in a gang, except in the namespaces `elsewhere`: they have own
-        lists.
-        """
+        """Counts those of `pods` that should be in a gang, except in `elsewhere`, which have their own lists."""
         facts = self._facts()
         for raw in pods:
             try:

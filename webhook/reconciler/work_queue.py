@@ -41,9 +41,7 @@ class KeyQueue(Generic[K]):
         held_back: HeldBackNote = not_noted,
         clock: Clock = MACHINE_CLOCK,
     ) -> None:
-        """Of the `workers` one namespace gets three quarters at most, and at least one. Keys that are `urgent` when
-        they are added come first.
-        """
+        """Of the `workers` one namespace gets three quarters at most. Keys that are `urgent` when added come first."""
         self._clock = clock
         self._urgent = urgent
         self._held_back = held_back
@@ -86,9 +84,7 @@ class KeyQueue(Generic[K]):
         return self._is_waiting(key) or key in self._running
 
     def waited(self) -> float:
-        """Returns the seconds for which keys have waited and none was done with, whatever was tried; 0 if none
-        waits.
-        """
+        """Returns for how many seconds keys have waited and none was done with; 0 if none waits."""
         return max(self._clock.monotonic() - self._moved, 0.0) if self._first or self._then else 0.0
 
     def add(self, key: K) -> None:
@@ -144,12 +140,12 @@ class KeyQueue(Generic[K]):
         return None
 
     def hold(self, seconds: float) -> None:
-        """Hand out no keys for this many seconds: the API server asked for a pause, regardless of the key."""
+        """Hands out no keys for this many seconds: the API server asked for a pause, regardless of the key."""
         self._held = max(self._held, self._clock.monotonic() + seconds)
         self._moved = max(self._moved, self._held)
 
     def done(self, key: K) -> None:
-        """Marks `key` as worked on; if it changed meanwhile, queue it again."""
+        """Marks `key` as worked on; queues it again if it changed meanwhile."""
         self._running.discard(key)
         self._ready.set()
         if key in self._again:
@@ -157,7 +153,7 @@ class KeyQueue(Generic[K]):
             self.add(key)
 
     def failed(self, key: K, at_least: float = 0.0) -> float:
-        """Queues `key` again after a failure; return the seconds of the pause."""
+        """Queues `key` again after a failure. Returns the seconds of the pause."""
         self._put_off.pop(key, None)
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         longest = doubled(BACKOFF_SECONDS, failures)
@@ -173,9 +169,7 @@ class KeyQueue(Generic[K]):
             self.add(key)
 
     def put_off(self, key: K, seconds: float) -> None:
-        """Queues `key` again after this many seconds, because it waits for another party; a change queues it
-        earlier.
-        """
+        """Queues `key` again after so many seconds, because it waits for another party, or at a change."""
         self._failures.pop(key, None)
         self._moved = self._clock.monotonic()
         self._put_off[key] = self._put_off.get(key, 0) + 1
@@ -194,7 +188,7 @@ DRAIN_SECONDS = 5.0
 
 class Workers(Generic[K]):
     """Workers of one queue. `reconcile` returns the seconds after which to check again, None for not before a change.
-    `said` names a key in the log. `failed` is called with each error, and `done` after each key.
+    `log_fields` names a key in the log. `failed` is called with each error, and `done` after each key.
     """
 
     def __init__(
@@ -202,13 +196,13 @@ class Workers(Generic[K]):
         queue: KeyQueue[K],
         reconcile: Callable[[K], Awaitable[float | None]],
         *,
-        said: Callable[[K], dict[str, str]],
+        log_fields: Callable[[K], dict[str, str]],
         failed: Callable[[Exception], None],
         done: Callable[[], None] = lambda: None,
     ) -> None:
         self._queue = queue
         self._reconcile = reconcile
-        self._said = said
+        self._log_fields = log_fields
         self._failed = failed
         self._done = done
         # How many work on a key now.
@@ -217,7 +211,7 @@ class Workers(Generic[K]):
         self.why = ""
 
     async def run(self) -> None:
-        """One worker; until cancelled."""
+        """Runs one worker until cancelled."""
         while True:
             key = await self._queue.take()
             self.busy += 1
@@ -230,7 +224,7 @@ class Workers(Generic[K]):
 
     async def _work_on(self, key: K) -> None:
         try:
-            about = {f"rollcall.{what}": value for what, value in self._said(key).items()}
+            about = {f"rollcall.{what}": value for what, value in self._log_fields(key).items()}
             with spans.span("reconcile", spans.Side.INTERNAL, about):
                 # A shutdown does not interrupt a write: half of a gang's objects could start half of the gang.
                 again = await _unbroken(self._reconcile(key))
@@ -244,12 +238,12 @@ class Workers(Generic[K]):
             seconds = self._queue.failed(key, wait)
             self.why = str(error)
             self._failed(error)
-            log.info("not reconciled", **self._said(key), why=outline(error), againIn=round(seconds, 1))
+            log.info("not reconciled", **self._log_fields(key), why=outline(error), againIn=round(seconds, 1))
         except Exception as error:  # noqa: BLE001 - a fault of ours with one gang must not stop the others
             seconds = self._queue.failed(key)
             self.why = f"of an internal error, {type(error).__name__}; see the log"
             self._failed(error)
-            log.exception("not reconciled", **self._said(key), againIn=round(seconds, 1))
+            log.exception("not reconciled", **self._log_fields(key), againIn=round(seconds, 1))
         else:
             if again is None:
                 self._queue.succeeded(key)
@@ -271,7 +265,7 @@ async def _unbroken(work: Awaitable[Any]) -> Any:
 
 
 async def ended(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """Cancels tasks, and wait until they have ended."""
+    """Cancels tasks, and waits until they have ended."""
     every = list(tasks)
     for task in every:
         task.cancel()

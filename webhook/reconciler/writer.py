@@ -74,9 +74,7 @@ def unseen_seconds(live: Manifest | None, now: datetime, *, shows: bool, shown: 
 
 
 def without_gate(namespace: str, name: str, index: int) -> requests.Write:
-    """Returns the request that removes our gate if it still is at `index`: other controllers remove their gates at the
-    same time.
-    """
+    """Returns the request that removes our gate if it still is at `index`: other controllers remove gates, too."""
     path = f"/spec/schedulingGates/{index}"
     test: Manifest = {"op": "test", "path": f"{path}/name", "value": GATE}
     return requests.json_patch(PODS, namespace, name, [test, {"op": "remove", "path": path}])
@@ -97,18 +95,14 @@ async def lift(write: Callable[[requests.Write], Awaitable[Any]], key: ObjectKey
 
 
 def _names(pod: GangPod) -> set[str]:
-    """Returns what a pod's gang may be called: its name, that of its workload, and that of a gang of a declared
-    kind.
-    """
+    """Returns the names by which a pod's gang may be called: the gang's, the workload's, and a declared kind's."""
     return {pod.podgang, pod.workload, str(pod.labels.get(GANG_LABEL) or "")}
 
 
 async def gated(
     client: Client, namespace: str | None, gangs: Container[str] | None
 ) -> AsyncIterator[tuple[GangPod, int]]:
-    """Yields the pods that have our gate, with its index; of one namespace or all, of the given gangs or all. Raises
-    `RequestFailed`.
-    """
+    """Yields the pods that have our gate with its index, of one namespace or all. Raises `RequestFailed`."""
     for selector, read in ((OF_GANGS, read_gang_pod), (OF_OPTED_IN_GANGS, read_opted_in_pod)):
         async for raw in client.items(PODS, namespace=namespace, selector=selector):
             _, pod = read(raw)
@@ -133,15 +127,15 @@ class Writer:
         self._metrics = metrics
         self.dry_run = dry_run
 
-    async def apply(self, resource: Resource, wanted: Manifest) -> Manifest:
-        """Applies `wanted`; fields that it does not contain stay. Raises `RequestFailed`, `NotLeading`."""
-        written = await self._write(resource, requests.apply(resource, wanted, FIELD_MANAGER, dry_run=self.dry_run))
-        self._say("apply", resource, *key_of(wanted))
+    async def apply(self, resource: Resource, manifest: Manifest) -> Manifest:
+        """Applies `manifest`; fields that it does not contain stay. Raises `RequestFailed`, `NotLeading`."""
+        written = await self._write(resource, requests.apply(resource, manifest, FIELD_MANAGER, dry_run=self.dry_run))
+        self._say("apply", resource, *key_of(manifest))
         return dict(written)
 
-    async def rehearse(self, resource: Resource, wanted: Manifest) -> None:
-        """Like `apply`, but as a dry run at the API server. Raises `RequestFailed`, `NotLeading`."""
-        await self._write(resource, requests.apply(resource, wanted, FIELD_MANAGER, dry_run=True))
+    async def rehearse(self, resource: Resource, manifest: Manifest) -> None:
+        """Sends what `apply` would, as a dry run at the API server. Raises `RequestFailed`, `NotLeading`."""
+        await self._write(resource, requests.apply(resource, manifest, FIELD_MANAGER, dry_run=True))
 
     async def delete(self, resource: Resource, live: Manifest) -> None:
         """Deletes the object if it still has the same uid. Raises `NotLeading`, and `RequestFailed`, also where the
@@ -161,7 +155,7 @@ class Writer:
 
     async def delete_unchanged(self, resource: Resource, live: Manifest) -> bool:
         """Deletes the object if it still has the uid and the owners of `live`, and nothing about it changes until it is
-        gone; return whether that was done. Raises `RequestFailed`, `NotLeading`.
+        gone. Returns whether that was done. Raises `RequestFailed`, `NotLeading`.
         """
         namespace, name = key_of(live)
         metadata = live["metadata"]
@@ -189,9 +183,7 @@ class Writer:
         self._say("ungate", PODS, *pod)
 
     async def delete_unbound(self, pod: GangPod) -> bool:
-        """Deletes a pod that was never on a node; return whether that was done. Raises `RequestFailed`,
-        `NotLeading`.
-        """
+        """Deletes a pod that was never on a node. Returns whether it did. Raises `RequestFailed`, `NotLeading`."""
         try:
             live = (await self._client.get(requests.read(PODS, pod.name, pod.namespace))).content
         except NotFound:

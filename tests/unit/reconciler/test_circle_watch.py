@@ -220,13 +220,13 @@ async def test_a_change_costs_only_its_ancestors_however_many_groups_exist(unpac
     async with running(cluster, settings=GANGS) as found:
         await known(found, cluster)
         asked: list[Any] = []
-        above = found.circles._above
+        above = found.circles._parent
 
         def noted(node: circle_watch.Node) -> Any:
             asked.append(node)
             return above(node)
 
-        found.circles._above = noted  # type: ignore[method-assign]
+        found.circles._parent = noted  # type: ignore[method-assign]
         unpacked.clear()
         cluster.put(COMPOSITES, group("b", "a"))
         await until(lambda: asked)

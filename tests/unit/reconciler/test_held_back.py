@@ -155,11 +155,11 @@ def test_of_gangs_beyond_their_own_events_the_namespace_is_noted() -> None:
     noted: list[str] = []
     held = HeldGangs(OwnEvents(noted.append))
     for key in gangs(OWN_EVENTS):
-        held.put(key, GangReason.NO_ROOM, 0.0, told=False)
+        held.put(key, GangReason.NO_ROOM, 0.0, told_elsewhere=False)
     held.due(20.0, PACE, 100)
     assert noted == []
     for key in gangs(1, first=100):
-        held.put(key, GangReason.NO_ROOM, 20.0, told=False)
+        held.put(key, GangReason.NO_ROOM, 20.0, told_elsewhere=False)
     held.due(40.0, PACE, 100)
     assert noted == ["team-a"]
 

@@ -25,7 +25,7 @@ class Told:
 
     def put(self, keys: Iterable[GangKey], reason: GangReason = GangReason.NO_ROOM, *, told: bool = False) -> None:
         for key in keys:
-            self.held.put(key, reason, self.now, told=told)
+            self.held.put(key, reason, self.now, told_elsewhere=told)
 
     def drop(self, keys: Iterable[GangKey]) -> None:
         for key in keys:

@@ -156,12 +156,12 @@ async def test_a_loop_of_a_reconciler_does_not_grow_with_the_number_of_others(
 def held_gangs(others: int) -> Work:
     held = HeldGangs(OwnEvents())
     for key in (*crowd(others), OWN):
-        held.put(key, GangReason.SILENT, 0.0, told=False)
+        held.put(key, GangReason.SILENT, 0.0, told_elsewhere=False)
     now = 20.0
     for _ in range(60):
         now += 1.0
         held.due(now, PACE, 20)
-    held.put(GangKey("team-a", "another"), GangReason.SILENT, now, told=False)
+    held.put(GangKey("team-a", "another"), GangReason.SILENT, now, told_elsewhere=False)
     return lambda: held.due(now + 20.0, PACE, 20)
 
 
