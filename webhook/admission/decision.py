@@ -120,19 +120,19 @@ def _word(holder: dict[str, Any], key: str, path: str = "request") -> str:
 
 def _resource(request: dict[str, Any]) -> str:
     """Returns the plural of the kind. It says only what a Scale is of, so a review without it can be answered."""
-    found = request.get("resource")
-    plural = found.get("resource") if isinstance(found, dict) else None
+    resource = request.get("resource")
+    plural = resource.get("resource") if isinstance(resource, dict) else None
     return plural if isinstance(plural, str) and len(plural) <= MAX_TEXT_CHARACTERS else ""
 
 
 def _user(request: dict[str, Any]) -> str:
     """Returns the name of the requesting user; empty if the review has none."""
-    found = request.get("userInfo")
-    if found is None:
+    user_info = request.get("userInfo")
+    if user_info is None:
         return ""
-    if not isinstance(found, dict):
-        raise ReviewError(f"request.userInfo is {shown(found)}, not an object")
-    return _text(found, "username", "request.userInfo", most=None)[:MAX_USER_CHARACTERS]
+    if not isinstance(user_info, dict):
+        raise ReviewError(f"request.userInfo is {shown(user_info)}, not an object")
+    return _text(user_info, "username", "request.userInfo", most=None)[:MAX_USER_CHARACTERS]
 
 
 def _object(request: dict[str, Any], key: str, *, needed: bool) -> Manifest | None:
@@ -189,7 +189,7 @@ def _entries(value: Any, path: tuple[str, ...]) -> int:
     """Returns the number of entries in the lists at `path`."""
     for place, step in enumerate(path):
         if step == _EACH:
-            return sum(_entries(one, path[place + 1 :]) for one in value) if isinstance(value, list) else 0
+            return sum(_entries(entry, path[place + 1 :]) for entry in value) if isinstance(value, list) else 0
         value = value.get(step) if isinstance(value, dict) else None
     # The decision itself says what is wrong with an object of other types.
     return len(value) if isinstance(value, list) else 0
@@ -229,9 +229,9 @@ def in_doubt(verdict: Verdict) -> tuple[Needed, ...]:
     At most `MOST_IN_DOUBT` are returned: an object may name thousands, and one that is really missing is enough to
     refuse it.
     """
-    told = (finding for finding in verdict.findings if finding.action is Action.DENY or finding.hides_more)
-    found = {finding.absent for finding in told if finding.absent is not None}
-    return tuple(nsmallest(MOST_IN_DOUBT, found, key=str))
+    refusals = (finding for finding in verdict.findings if finding.action is Action.DENY or finding.hides_more)
+    missing = {finding.absent for finding in refusals if finding.absent is not None}
+    return tuple(nsmallest(MOST_IN_DOUBT, missing, key=str))
 
 
 def _of_pod(
@@ -244,8 +244,8 @@ def _of_pod(
         place = kinds.place_of(pod) if SCHEDULER_LABEL in pod.template.labels else None
         if place is None:
             return ()
-        made = () if place.made is None else _lacking(facts, place.made.workload, doubted)
-        return (*_lacking(facts, place.workload, doubted), *made)
+        intermediate = () if place.made is None else _lacking(facts, place.made.workload, doubted)
+        return (*_lacking(facts, place.workload, doubted), *intermediate)
     if pod.podclique is None or pod.workload is None:
         return ()
     return _lacking(facts, Needed("pod_clique_sets", (pod.namespace, pod.workload)), doubted)
@@ -256,8 +256,8 @@ def _of_workload(raw: Manifest, request: Request, facts: ClusterFacts, doubted: 
         # The labels of the namespace choose the scheduler, and the choice is permanent.
         return _lacking(facts, Needed("namespaces", request.namespace), doubted)
     before, now = (
-        mapping(mapping(mapping(found).get("metadata")).get("labels")).get(SCHEDULER_LABEL)
-        for found in (request.old, raw)
+        mapping(mapping(mapping(manifest).get("metadata")).get("labels")).get(SCHEDULER_LABEL)
+        for manifest in (request.old, raw)
     )
     if before is None and now is not None and facts.bound_gangs is None:
         # A set that predates Rollcall is adopted, or gets back the record that it lost: allowed only while no pod is on
@@ -296,15 +296,15 @@ def with_keys(verdict: Verdict, request: Request, facts: ClusterFacts, settings:
     manifest = request.object or {}
     if are_unremarkable(marks_of(request.kind[::2], manifest)):
         return verdict
-    found = AnyObject(request.kind, manifest)
-    if found.is_controlled:
+    any_object = AnyObject(request.kind, manifest)
+    if any_object.is_controlled:
         return verdict
-    return with_names(verdict, found, request.namespace, facts, settings, Subject.KEYS)
+    return with_names(verdict, any_object, request.namespace, facts, settings, Subject.KEYS)
 
 
 def with_names(
     verdict: Verdict,
-    found: AnyObject,
+    any_object: AnyObject,
     namespace: str,
     facts: ClusterFacts,
     settings: Settings,
@@ -321,7 +321,7 @@ def with_names(
     context: Context[None] = Context(
         facts, choice, {}, None, configured_keys=settings.configured_keys, kueue=settings.kueue
     )
-    outcome = run_each(rules, context, found)
+    outcome = run_each(rules, context, any_object)
     if not (outcome.findings or outcome.unjudged):
         return verdict
     return with_findings(verdict, outcome.findings, outcome.unjudged)
@@ -403,10 +403,10 @@ def malformed(request: Request, settings: Settings) -> Verdict:
     kind = request.kind[::2]
     declared = settings.kinds.declaration_of(kind, request.object or {})
     shape = settings.shape_of(kind) if declared is None else declared_types(declared)
-    found = UnreadableObject(kind, request.object or {}, shape, declared is not None)
+    unreadable = UnreadableObject(kind, request.object or {}, shape, declared is not None)
     outcome = RuleOutcome()
     for bound in SHAPE_BOUND:
-        outcome.add(bound, bound.rule.check(found, _NO_CONTEXT))
+        outcome.add(bound, bound.rule.check(unreadable, _NO_CONTEXT))
     return Verdict(False, None, tuple(outcome.findings))
 
 
@@ -475,21 +475,21 @@ def shadow_answer(
     """Returns what `shadow` says of a mutated workload. `settings` are those of the real decision. A refusal that rests
     on a missing fact in one of the `doubted` parts counts as unjudged.
     """
-    theirs, asked = shadow.settings, request
+    theirs, shadowed = shadow.settings, request
     if theirs.forced is None and request.operation == "CREATE":
-        asked = replace(request, object=_without_record(request, facts, settings))
-        mutate(asked, facts, theirs)
-    return _read(validate(asked, facts, theirs), doubted)
+        shadowed = replace(request, object=_without_record(request, facts, settings))
+        mutate(shadowed, facts, theirs)
+    return _read(validate(shadowed, facts, theirs), doubted)
 
 
 def _read(verdict: Verdict, doubted: Container[str]) -> ShadowAnswer:
-    denied = {one.rule for one in verdict.denials if one.absent is None or one.absent.part not in doubted}
-    unjudged = {one.rule for one in verdict.denials} - denied | {one.rule for one in verdict.unjudged}
+    denied = {denial.rule for denial in verdict.denials if denial.absent is None or denial.absent.part not in doubted}
+    unjudged = {denial.rule for denial in verdict.denials} - denied | {unjudged.rule for unjudged in verdict.unjudged}
     if denied:
         return ShadowAnswer(Would.DENIED, tuple(sorted(denied)), tuple(sorted(unjudged)))
     if unjudged:
         return ShadowAnswer(Would.UNJUDGED, tuple(sorted(unjudged)), tuple(sorted(unjudged)))
-    warned = sorted({one.rule for one in verdict.warnings})
+    warned = sorted({warning.rule for warning in verdict.warnings})
     return ShadowAnswer(Would.WARNED, tuple(warned)) if warned else ShadowAnswer(Would.ALLOWED)
 
 
@@ -520,7 +520,7 @@ def _noted_author(metadata: Mapping[str, Any]) -> bool | None:
     managers = sequence(metadata.get("managedFields"))
     if not managers:
         return None
-    return any(_manages_label(mapping(mapping(one).get("fieldsV1"))) for one in managers)
+    return any(_manages_label(mapping(mapping(manager).get("fieldsV1"))) for manager in managers)
 
 
 def _manages_label(fields: Mapping[str, Any]) -> bool:
@@ -534,7 +534,7 @@ def _with_own(manifest: Manifest, places: Iterable[FieldPath], *, without: objec
     scheduler's label with the value `without` is left out.
     """
     root = copy(manifest)
-    own = {id(root)}
+    copied = {id(root)}
     for place in places:
         holder: Any = root
         for part in place.parts:
@@ -542,9 +542,9 @@ def _with_own(manifest: Manifest, places: Iterable[FieldPath], *, without: objec
             below = holder.get(key) if isinstance(holder, dict) else holder[key]
             if not isinstance(below, dict | list):
                 break
-            if id(below) not in own:
+            if id(below) not in copied:
                 below = holder[key] = copy(below)
-                own.add(id(below))
+                copied.add(id(below))
             holder = below
         else:
             if isinstance(holder, dict) and without is not None and holder.get(SCHEDULER_LABEL) == without:

@@ -65,10 +65,10 @@ def _validate(request: Request, facts: ClusterFacts, settings: Settings, owner: 
     profiles = settings.judging.get(request.kind[::2], ())
     if not profiles or _exempt(request, settings):
         return ALLOWED
-    found = _stored(request, request.object or {})
-    of_grove = _of_grove(request, found, facts, settings)
+    stored_object = _stored(request, request.object or {})
+    of_grove = _of_grove(request, stored_object, facts, settings)
     if request.old is not None:
-        found.old = _stored(request, request.old)
+        stored_object.old = _stored(request, request.old)
     findings: list[Finding] = []
     unjudged: list[Unjudged] = []
     for profile in profiles:
@@ -80,10 +80,10 @@ def _validate(request: Request, facts: ClusterFacts, settings: Settings, owner: 
             rules = rules.of_grove(of_grove.least)
         choice = Choice(profile.name, ROOT, settings.available)
         context = gang_context(profile, facts, choice, {}, settings, namespace=request.namespace, owner=owner)
-        outcome = run_on_object(rules, context, request.kind.group, found)
+        outcome = run_on_object(rules, context, request.kind.group, stored_object)
         reported = outcome.findings if of_grove is None else of_grove.explained(outcome.findings, rules)
-        if found.old is not None and any(one.action is Action.DENY for one in reported):
-            before = run_on_object(rules, context, request.kind.group, found.old)
+        if stored_object.old is not None and any(finding.action is Action.DENY for finding in reported):
+            before = run_on_object(rules, context, request.kind.group, stored_object.old)
             findings += softened(reported, before.findings)
         else:
             findings += reported
@@ -104,14 +104,14 @@ def validate_scale(request: Request, facts: ClusterFacts, settings: Settings) ->
         return ALLOWED
     if facts.pod_clique_sets is None:
         return Verdict(unjudged=tuple(_lacks_sets(rule) for rule in _scale_rules_of_any(request, facts, settings)))
-    found = target_of(name, request.namespace, request.resource, facts.pod_clique_sets)
-    profile = None if found is None else settings.profiles.get(found.record.scheduler or "")
-    if found is None or profile is None:
+    scale_target = target_of(name, request.namespace, request.resource, facts.pod_clique_sets)
+    profile = None if scale_target is None else settings.profiles.get(scale_target.record.scheduler or "")
+    if scale_target is None or profile is None:
         return ALLOWED
     rules = profile.scale_rules[settings.ceiling(profile, facts, request.namespace)]
     choice = Choice(profile.name, ROOT, settings.available)
     context = gang_context(profile, facts, choice, {}, settings, namespace=request.namespace)
-    outcome = run_each(rules, context, ScaleChange(name, old, new, found.target, found.group))
+    outcome = run_each(rules, context, ScaleChange(name, old, new, scale_target.target, scale_target.group))
     return with_findings(Verdict(scheduler=profile.name), outcome.findings, outcome.unjudged)
 
 
@@ -134,8 +134,8 @@ def _scheduler_of(request: Request, profiles: Sequence[Profile], settings: Setti
     """
     if request.kind[::2] != POD:
         return profiles[0].name
-    named = text(mapping(mapping(request.object).get("spec")).get("schedulerName"))
-    return named if named in settings.profiles and named != DEFAULT_SCHEDULER else None
+    scheduler_name = text(mapping(mapping(request.object).get("spec")).get("schedulerName"))
+    return scheduler_name if scheduler_name in settings.profiles and scheduler_name != DEFAULT_SCHEDULER else None
 
 
 def with_findings(verdict: Verdict, findings: Iterable[Finding], unjudged: Iterable[Unjudged] = ()) -> Verdict:
@@ -153,9 +153,9 @@ def rewritten(request: Request, settings: Settings) -> bool:
 
 
 def _read_of(manifest: Manifest | None) -> tuple[Any, ...]:
-    found = mapping(manifest)
-    metadata = mapping(found.get("metadata"))
-    return found.get("spec"), metadata.get("labels"), metadata.get("annotations")
+    raw = mapping(manifest)
+    metadata = mapping(raw.get("metadata"))
+    return raw.get("spec"), metadata.get("labels"), metadata.get("annotations")
 
 
 def _exempt(request: Request, settings: Settings) -> bool:
@@ -165,15 +165,17 @@ def _exempt(request: Request, settings: Settings) -> bool:
     return request.user in settings.exempt_users and request.kind[::2] != POD
 
 
-def _of_grove(request: Request, found: StoredObject, facts: ClusterFacts, settings: Settings) -> _OfGrove | None:
+def _of_grove(
+    request: Request, stored_object: StoredObject, facts: ClusterFacts, settings: Settings
+) -> _OfGrove | None:
     """Returns what a PodGroup of Grove's own backend may differ in; None for another object or another user. A tenant
     may make an account of any name in a namespace of his own, so one that is configured for every namespace must write
     for a controller that exists.
     """
     tenancy = settings.tenancy
-    if found.kind != "PodGroup" or not (not request.user or tenancy.is_grove_operator(request.user)):
+    if stored_object.kind != "PodGroup" or not (not request.user or tenancy.is_grove_operator(request.user)):
         return None
-    reference = controller_in(mapping(found.raw.get("metadata")))
+    reference = controller_in(mapping(stored_object.raw.get("metadata")))
     part = None if reference is None else _OWNERS.get((reference.group, reference.kind))
     if reference is None or part is None:
         return None

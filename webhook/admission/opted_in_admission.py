@@ -93,14 +93,14 @@ def _users(manifest: Manifest, *, counted: bool) -> Manifest:
         spec = _without(spec, _COUNTS)
     if "runtimePatches" in spec:
         spec["runtimePatches"] = [
-            one for one in map(mapping, sequence(spec["runtimePatches"])) if not _is_kueues_patch(one)
+            patch for patch in map(mapping, sequence(spec["runtimePatches"])) if not _is_kueues_patch(patch)
         ]
     if "replicatedJobs" in spec:
-        spec["replicatedJobs"] = [_replicated(mapping(one)) for one in sequence(spec["replicatedJobs"])]
+        spec["replicatedJobs"] = [_replicated(mapping(job)) for job in sequence(spec["replicatedJobs"])]
     if "leaderWorkerTemplate" in spec:
         spec["leaderWorkerTemplate"] = _with_templates(mapping(spec["leaderWorkerTemplate"]))
-    own = {field: mapping(metadata.get(field)) for field in ("labels", "annotations")}
-    return {"metadata": {**own, "owners": metadata.get("ownerReferences")}, "spec": _with_templates(spec)}
+    marks = {field: mapping(metadata.get(field)) for field in ("labels", "annotations")}
+    return {"metadata": {**marks, "owners": metadata.get("ownerReferences")}, "spec": _with_templates(spec)}
 
 
 def _is_kueues_patch(patch: Mapping[str, Any]) -> bool:
@@ -110,7 +110,7 @@ def _is_kueues_patch(patch: Mapping[str, Any]) -> bool:
     spec = _only(mapping(patch.get("trainingRuntimeSpec")), "template", "spec")
     if spec is None or not spec.keys() <= {"replicatedJobs"}:
         return False
-    return all(_is_kueues_job(mapping(one)) for one in sequence(spec.get("replicatedJobs")))
+    return all(_is_kueues_job(mapping(job)) for job in sequence(spec.get("replicatedJobs")))
 
 
 def _is_kueues_job(raw: Mapping[str, Any]) -> bool:
@@ -134,11 +134,11 @@ def _replicated(raw: Mapping[str, Any]) -> Manifest:
 
 def _with_templates(holder: Mapping[str, Any]) -> Manifest:
     """Returns what holds pod templates, each without what Kueue writes in it."""
-    found = dict(holder)
+    stripped = dict(holder)
     for field in _TEMPLATES:
         if holder.get(field) is not None:
-            found[field] = _template(mapping(holder[field]))
-    return found
+            stripped[field] = _template(mapping(holder[field]))
+    return stripped
 
 
 def _template(raw: Mapping[str, Any]) -> Manifest:
@@ -193,13 +193,13 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
         if old is not None:
             return None if old.scheduler is None else Choice(old.scheduler, LABELS / SCHEDULER_LABEL, available)
         made_by = train_job_of(workload) if isinstance(workload, JobSet) else None
-        if made_by is not None and (known := (facts.train_jobs or {}).get(made_by)) is not None:
-            recorded = known.record.scheduler
+        if made_by is not None and (train_job := (facts.train_jobs or {}).get(made_by)) is not None:
+            recorded = train_job.record.scheduler
             return None if recorded is None else Choice(recorded, METADATA / "ownerReferences", available)
         if not workload.by_namespace:
             return None
-        named = namespace_choice(facts, workload.namespace)
-        return None if named is None else Choice(named.scheduler, NAMESPACE, available, named.source)
+        chosen = namespace_choice(facts, workload.namespace)
+        return None if chosen is None else Choice(chosen.scheduler, NAMESPACE, available, chosen.source)
 
     def validate(self, request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
         """Runs the rules on the workload. In files a note says that it opted out. Raises `Malformed`."""
@@ -238,20 +238,20 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
         """
         if is_part(workload, settings.kinds):
             return _judge_part(workload, choice, facts, settings)
-        known = facts if workload.managed_elsewhere is None else facts.of_other_cluster()
-        outcome = super().judge(workload, old, choice, known, settings)
+        facts_there = facts if workload.managed_elsewhere is None else facts.of_other_cluster()
+        outcome = super().judge(workload, old, choice, facts_there, settings)
         if settings.standalone and choice.scheduler not in settings.profiles:
             outcome.findings.extend(_judged_without_gang(workload, facts, settings).findings)
         return outcome
 
     def faults_of(self, old: OptedInWorkload, facts: ClusterFacts, settings: Settings) -> Sequence[Finding]:
         """Returns the findings about a stored workload under its own record."""
-        found = super().faults_of(old, facts, settings)
-        if found or not is_part(old, settings.kinds):
-            return found
+        findings = super().faults_of(old, facts, settings)
+        if findings or not is_part(old, settings.kinds):
+            return findings
         choice = self.choice_of(old, old, facts, settings)
         if choice is None:
-            return found
+            return findings
         try:
             # A fault of a part was reported for its JobSet. If the JobSet is deleted but its Jobs are kept, the garbage
             # collector's update makes the Job a workload of its own.
@@ -322,12 +322,14 @@ def _judged_without_gang(workload: OptedInWorkload, facts: ClusterFacts, setting
     """Runs the independent rules on a workload of which no gang is made, under the scheduler that its pods name.
     Without a profile of that scheduler none of a scheduler's own rules run.
     """
-    named = scheduler_of_pods(made_of(workload, facts) or workload if isinstance(workload, TrainJob) else workload)
-    scheduler = DEFAULT_SCHEDULER if named is None else str(named.value)
+    stated_scheduler = scheduler_of_pods(
+        made_of(workload, facts) or workload if isinstance(workload, TrainJob) else workload
+    )
+    scheduler = DEFAULT_SCHEDULER if stated_scheduler is None else str(stated_scheduler.value)
     profile = settings.profiles.get(scheduler, settings.profiles[settings.default])
-    choice = Choice(scheduler, SPEC if named is None else named.path, settings.available)
-    known = facts if workload.managed_elsewhere is None else facts.of_other_cluster()
-    context = gang_context(profile, known, choice, {}, settings, namespace=workload.namespace)
+    choice = Choice(scheduler, SPEC if stated_scheduler is None else stated_scheduler.path, settings.available)
+    facts_there = facts if workload.managed_elsewhere is None else facts.of_other_cluster()
+    context = gang_context(profile, facts_there, choice, {}, settings, namespace=workload.namespace)
     rules: Sequence[BoundRule] = profile.independent_rules[settings.ceiling(profile, facts, workload.namespace)]
     if scheduler not in settings.profiles:
         rules = [bound for bound in rules if bound.rule.id in _OF_CONTROLLERS]
@@ -339,8 +341,12 @@ def omission_of(workload: OptedInWorkload, facts: ClusterFacts, settings: Settin
     if is_part(workload, settings.kinds):
         why = f"it is a part of its {workload.controller.kind if workload.controller else 'controller'}"
         return Omission(METADATA / "ownerReferences", OmissionReason.NO_GANG, why, "judge that workload")
-    named = scheduler_of_pods(workload)
-    name = named.value if named is not None and named.value in settings.profiles else "NAME"
+    stated_scheduler = scheduler_of_pods(workload)
+    name = (
+        stated_scheduler.value
+        if stated_scheduler is not None and stated_scheduler.value in settings.profiles
+        else "NAME"
+    )
     label = f"{SCHEDULER_LABEL}: {name}"
     if (claimed := _omission_of_claimed(workload, facts, settings, label)) is not None:
         return claimed
@@ -409,8 +415,8 @@ def _omission_without_group(claim: Claim, groups: tuple[GroupName, ...], setting
             f"{claim.path} says that something else makes the gang of its pods for {claim.system}, and no rule reads it"
         )
         return Omission(claim.path, OmissionReason.GROUP_MISSING, why, f"add the label {label} instead")
-    named = f"the group {shown(groups[0].name)} of {claim.system}"
-    why = f"its pods name {named}, which is not among the objects that are judged"
+    group = f"the group {shown(groups[0].name)} of {claim.system}"
+    why = f"its pods name {group}, which is not among the objects that are judged"
     remedy = f"give that PodGroup too, or add the label {label} instead of the name"
     if (system.api_group, POD_GROUP) not in settings.judging:
         remedy = f"{_enabling(system.scheduler)}, or add the label {label} instead of the name"
@@ -489,7 +495,7 @@ def gang_support(workload: OptedInWorkload, profile: Profile, kinds: WorkloadKin
             where = "its runtime" if train_job else claim.path
             why = f"{where} says that {claim.system} has claimed its pods, and {profile.name} does not read that"
             return unsupported(why, f"choose {reader_of(claim.system)}, which reads it, or remove it")
-    if workload.crd and (left := next((one for one in workload.leaves() if not one.is_made), None)) is not None:
+    if workload.crd and (left := next((leaf for leaf in workload.leaves() if not leaf.is_made), None)) is not None:
         if left.system and left.system not in backend.reads_claims_of:
             why = f"{left.why}, and {profile.name} does not read it"
             return unsupported(why, f"choose {reader_of(left.system)}, which reads it")
@@ -545,17 +551,17 @@ def _judged_with_pods(
     outcome = run_on_opted_in(rules, context, workload, old)
     if not isinstance(workload, TrainJob):
         return _with_pods(rules, profile, workload, context, outcome)
-    if (made := made_of(workload, context.facts)) is None:
+    if (job_set := made_of(workload, context.facts)) is None:
         return outcome
     try:
-        then = _with_pods(rules, profile, made, context, run_on_opted_in(rules, context, made))
+        then = _with_pods(rules, profile, job_set, context, run_on_opted_in(rules, context, job_set))
     except Malformed as error:
         # In a cluster no such runtime is stored, and the TrainJob is not at fault.
-        why = f"what {made.runtime.name} says ({error})"
+        why = f"what {job_set.runtime.name} says ({error})"
         outcome.unjudged.append(Unjudged(workload.runtime_path, why, "owner/runtime"))
         return outcome
-    outcome.findings.extend(_at_train_job(one, made) for one in then.findings)
-    outcome.unjudged.extend(replace(one, at=made.in_train_job(one.at)) for one in then.unjudged)
+    outcome.findings.extend(_at_train_job(finding, job_set) for finding in then.findings)
+    outcome.unjudged.extend(replace(unjudged, at=job_set.in_train_job(unjudged.at)) for unjudged in then.unjudged)
     return outcome
 
 
@@ -567,16 +573,16 @@ def _with_pods(
         uses = capabilities_of_pod(part.template)
         for capability in profile.backend.implied:
             uses.setdefault(capability, [])
-        found = run(rules, replace(context, uses=uses), part.template)
-        outcome.findings.extend(found.findings)
-        outcome.unjudged.extend(found.unjudged)
+        pod_outcome = run(rules, replace(context, uses=uses), part.template)
+        outcome.findings.extend(pod_outcome.findings)
+        outcome.unjudged.extend(pod_outcome.unjudged)
     return outcome
 
 
-def _at_train_job(found: Finding, made: MadeJobSet) -> Finding:
+def _at_train_job(finding: Finding, job_set: MadeJobSet) -> Finding:
     """Returns a finding about the JobSet of a TrainJob, at the field of the TrainJob that caused it: one of its
     patches, or the name of its runtime.
     """
-    at = made.in_train_job(found.at)
-    why = found.why if at != made.train_job.runtime_path else f"{made.where(found.at)}: {found.why}"
-    return replace(found, at=at, why=why)
+    at = job_set.in_train_job(finding.at)
+    why = finding.why if at != job_set.train_job.runtime_path else f"{job_set.where(finding.at)}: {finding.why}"
+    return replace(finding, at=at, why=why)

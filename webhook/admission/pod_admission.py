@@ -75,9 +75,9 @@ def unknown_owner(pod: Pod, facts: ClusterFacts, settings: Settings) -> UnknownO
     if controller is None or (controller.group, controller.kind) in settings.kinds.known_controllers:
         return None
     by = text(pod.template.labels.get(SCHEDULER_LABEL)) or facts.namespace_label(pod.namespace, SCHEDULER_LABEL)
-    named = pod.scheduler_name
-    if by is None and named in settings.profiles and named != DEFAULT_SCHEDULER:
-        by = named
+    scheduler_name = pod.scheduler_name
+    if by is None and scheduler_name in settings.profiles and scheduler_name != DEFAULT_SCHEDULER:
+        by = scheduler_name
     return None if by in {None, OPTED_OUT} else UnknownOwner(pod.template, controller, str(by))
 
 
@@ -111,13 +111,16 @@ def mutate_pod(user: str, pod: Pod, facts: ClusterFacts, settings: Settings) -> 
     """Prepares a pod that `user` creates for its scheduler, and seal it if `validate_pod` would find nothing. Raises
     `FactsUnavailable` and `Malformed`.
     """
-    found = membership_of(pod, facts, settings)
-    if not isinstance(found, PodMembership):
-        return unsealed(ALLOWED if found is None else Verdict(notes=(found,)), pod)
-    profile = found.profile
-    if found.workload is not None and (besides := _not_prepared(pod, found, found.workload)) is not None:
+    pod_membership = membership_of(pod, facts, settings)
+    if not isinstance(pod_membership, PodMembership):
+        return unsealed(ALLOWED if pod_membership is None else Verdict(notes=(pod_membership,)), pod)
+    profile = pod_membership.profile
+    if (
+        pod_membership.workload is not None
+        and (besides := _not_prepared(pod, pod_membership, pod_membership.workload)) is not None
+    ):
         return unsealed(besides, pod)
-    prepared = prepare_pod(pod, profile, found.member)
+    prepared = prepare_pod(pod, profile, pod_membership.member)
     if prepared.claim is not None:
         return unsealed(_left_for(prepared.claim, profile), pod)
     sealed = seal_patch(pod, seal_for(pod, user, profile, facts, settings))
@@ -129,26 +132,32 @@ def validate_pod(request: Request, pod: Pod, facts: ClusterFacts, settings: Sett
     create is also judged by the rules about pods that name a group: Grove's labels alone do not make it a member.
     Raises `FactsUnavailable` and `Malformed`.
     """
-    found = membership_of(pod, facts, settings)
+    pod_membership = membership_of(pod, facts, settings)
     if pod.podgang is None:
         # Another program may have put it in a gang.
-        alone = isinstance(found, PodMembership) and not foreign_claims(pod, found.profile, found.member)
-        member = _validate_member(pod, found, facts, settings) if alone else None
-        owner = found.workload.uid if isinstance(found, PodMembership) and found.workload is not None else None
+        alone = isinstance(pod_membership, PodMembership) and not foreign_claims(
+            pod, pod_membership.profile, pod_membership.member
+        )
+        member = _validate_member(pod, pod_membership, facts, settings) if alone else None
+        owner = (
+            pod_membership.workload.uid
+            if isinstance(pod_membership, PodMembership) and pod_membership.workload is not None
+            else None
+        )
         verdict = validate_object(request, facts, settings, owner=owner or "") if member is None else member
-        if not isinstance(found, PodMembership):
+        if not isinstance(pod_membership, PodMembership):
             return _with_unknown_owner(verdict, pod, facts, settings)
-        creation = _creation(pod, found, request.user, settings)
-        return verdict if creation is None else _with_origin(verdict, pod, found, creation, facts, settings)
-    member = _validate_member(pod, found, facts, settings) or ALLOWED
-    if _is_groves(pod, found, request.user, settings):
+        creation = _creation(pod, pod_membership, request.user, settings)
+        return verdict if creation is None else _with_origin(verdict, pod, pod_membership, creation, facts, settings)
+    member = _validate_member(pod, pod_membership, facts, settings) or ALLOWED
+    if _is_groves(pod, pod_membership, request.user, settings):
         return member
     if request.user:
         creation = PodCreation(pod.template, request.user)
-        member = _with_origin(member, pod, found, creation, facts, settings)
+        member = _with_origin(member, pod, pod_membership, creation, facts, settings)
     besides = validate_object(request, facts, settings)
-    named = replace(member, scheduler=member.scheduler or besides.scheduler)
-    return with_findings(named, besides.findings, besides.unjudged)
+    with_scheduler = replace(member, scheduler=member.scheduler or besides.scheduler)
+    return with_findings(with_scheduler, besides.findings, besides.unjudged)
 
 
 def membership_of(pod: Pod, facts: ClusterFacts, settings: Settings) -> PodMembership | str | None:
@@ -198,21 +207,23 @@ def _gang(pod: Pod, podgang: str, podclique: str, facts: ClusterFacts) -> tuple[
     """
     if facts.gang_objects is None:
         return podgang, False
-    known = facts.pod_gang_map(pod.namespace, pod.template.labels)
-    holders = of_set(facts.gang_objects.of_member(pod.namespace, podclique), None if known is None else known.owner)
+    pod_gang_map = facts.pod_gang_map(pod.namespace, pod.template.labels)
+    holders = of_set(
+        facts.gang_objects.of_member(pod.namespace, podclique), None if pod_gang_map is None else pod_gang_map.owner
+    )
     if holders and facts.lacks_pod_gang_maps:
         raise FactsUnavailable("the PodGangMaps are not read, so the gang of the pod is not known")
-    gang = gang_joined(podgang, holders, known) or podgang
-    return gang, is_divided(gang, podgang, podclique, holders, known)
+    gang = gang_joined(podgang, holders, pod_gang_map) or podgang
+    return gang, is_divided(gang, podgang, podclique, holders, pod_gang_map)
 
 
 def _validate_member(
-    pod: Pod, found: PodMembership | str | None, facts: ClusterFacts, settings: Settings
+    pod: Pod, pod_membership: PodMembership | str | None, facts: ClusterFacts, settings: Settings
 ) -> Verdict | None:
     """Runs the rules about pods on a prepared pod. Return None for a pod that is in no gang of Rollcall."""
-    if not isinstance(found, PodMembership) or pod.scheduler_name != found.profile.name:
+    if not isinstance(pod_membership, PodMembership) or pod.scheduler_name != pod_membership.profile.name:
         return None
-    return pod_verdict(pod, found.profile, facts, settings)
+    return pod_verdict(pod, pod_membership.profile, facts, settings)
 
 
 def _left_for(claim: Claim, profile: Profile) -> Verdict:
@@ -227,37 +238,46 @@ def _no_profile(scheduler: str) -> str:
 # Grove's pods
 
 
-def _is_groves(pod: Pod, found: PodMembership | str | None, user: str, settings: Settings) -> bool:
+def _is_groves(pod: Pod, pod_membership: PodMembership | str | None, user: str, settings: Settings) -> bool:
     """Returns whether Grove created a pod that has Grove's labels, judged by the user of the request. If the user is
     unknown, as for a file, the pod must name only the group that it was prepared for.
     """
     if user:
         return settings.tenancy.is_grove_operator(user)
-    return isinstance(found, PodMembership) and not foreign_claims(pod, found.profile, found.member)
+    return isinstance(pod_membership, PodMembership) and not foreign_claims(
+        pod, pod_membership.profile, pod_membership.member
+    )
 
 
-def _creation(pod: Pod, found: PodMembership, user: str, settings: Settings) -> PodCreation | None:
+def _creation(pod: Pod, pod_membership: PodMembership, user: str, settings: Settings) -> PodCreation | None:
     """Returns the creation of a pod of an opted-in workload by `user`, without the user if he may write gang objects.
     Return None for a pod without a controller, or of a workload that has no gang.
     """
-    controller, place = controller_in(mapping(pod.raw.get("metadata"))), found.place
-    if controller is None or place is None or found.workload is None or found.workload.no_gang is not None:
+    controller, place = controller_in(mapping(pod.raw.get("metadata"))), pod_membership.place
+    if (
+        controller is None
+        or place is None
+        or pod_membership.workload is None
+        or pod_membership.workload.no_gang is not None
+    ):
         return None
     is_its_own = (controller.group, controller.kind) == settings.kinds.grouped_as_at(place)
-    uid = found.workload.uid if is_its_own else None
+    uid = pod_membership.workload.uid if is_its_own else None
     return PodCreation(pod.template, "" if user in settings.exempt_users else user, controller, place.workload, uid)
 
 
 def _with_origin(
     verdict: Verdict,
     pod: Pod,
-    found: PodMembership | str | None,
+    pod_membership: PodMembership | str | None,
     creation: PodCreation,
     facts: ClusterFacts,
     settings: Settings,
 ) -> Verdict:
     """Returns the verdict on a pod, with the findings about its creation."""
-    profile = found.profile if isinstance(found, PodMembership) else settings.profiles[settings.default]
+    profile = (
+        pod_membership.profile if isinstance(pod_membership, PodMembership) else settings.profiles[settings.default]
+    )
     rules = profile.creation_rules[settings.ceiling(profile, facts, pod.namespace)]
     origin = run_each(rules, gang_context(profile, facts, Choice(profile.name, ROOT), {}, settings), creation).findings
     return with_findings(replace(verdict, scheduler=profile.name), origin) if origin else verdict
@@ -275,10 +295,10 @@ def _with_unknown_owner(verdict: Verdict, pod: Pod, facts: ClusterFacts, setting
 
 def _record(pod: Pod, facts: ClusterFacts, settings: Settings) -> Record | None:
     """Returns the record of the pod's PodCliqueSet, or None if there is no such set. Raises `FactsUnavailable`."""
-    known = facts.pod_clique_sets
-    if known is None and not settings.standalone:
+    records = facts.pod_clique_sets
+    if records is None and not settings.standalone:
         raise FactsUnavailable(f"the PodCliqueSet {pod.namespace}/{pod.workload} of the pod could not be read")
-    record = None if known is None else known.get((pod.namespace, pod.workload or ""))
+    record = None if records is None else records.get((pod.namespace, pod.workload or ""))
     scheduler = settings.forced
     if scheduler is None:
         if not settings.standalone or (record is not None and record.scheduler is not None):
@@ -317,8 +337,8 @@ def _of_opted_in(pod: Pod, facts: ClusterFacts, settings: Settings) -> PodMember
     scheduler = settings.forced or workload.record.scheduler
     if scheduler is None and settings.standalone:
         # A file shows the workload before its creation.
-        named = namespace_choice(facts, pod.namespace)
-        scheduler = None if named is None else named.scheduler
+        chosen = namespace_choice(facts, pod.namespace)
+        scheduler = None if chosen is None else chosen.scheduler
     if scheduler is None:
         return f"pod left as it is: its {place.workload} records no scheduler"
     if scheduler == OPTED_OUT:
@@ -333,13 +353,13 @@ def _of_opted_in(pod: Pod, facts: ClusterFacts, settings: Settings) -> PodMember
 
 
 def _known_workload(place: Place, facts: ClusterFacts, settings: Settings) -> KnownWorkload | None:
-    known = getattr(facts, place.workload.part)
-    if known is None:
+    workloads = getattr(facts, place.workload.part)
+    if workloads is None:
         if settings.standalone:
             return None
         raise FactsUnavailable(f"the {place.workload} of the pod could not be read")
-    found: KnownWorkload | None = known.get(place.workload.key)
-    return found
+    workload: KnownWorkload | None = workloads.get(place.workload.key)
+    return workload
 
 
 def record_with_train_job(workload: KnownWorkload, facts: ClusterFacts) -> Record:
@@ -350,20 +370,24 @@ def record_with_train_job(workload: KnownWorkload, facts: ClusterFacts) -> Recor
     return workload.record if made_by is None else completed(workload.record, made_by.record)
 
 
-def completed(own: Record, above: Record) -> Record:
+def completed(record: Record, above: Record) -> Record:
     """Returns the record of a workload with the queues, quota and disruption mode that only the workload above
     names.
     """
-    queues = tuple(sorted({**dict(above.queues), **dict(own.queues)}.items()))
-    return replace(own, queues=queues, quota=own.quota or above.quota, disruption=own.disruption or above.disruption)
+    queues = tuple(sorted({**dict(above.queues), **dict(record.queues)}.items()))
+    return replace(
+        record, queues=queues, quota=record.quota or above.quota, disruption=record.disruption or above.disruption
+    )
 
 
-def _not_prepared(pod: Pod, found: PodMembership, workload: KnownWorkload) -> Verdict | None:
+def _not_prepared(pod: Pod, pod_membership: PodMembership, workload: KnownWorkload) -> Verdict | None:
     """Returns the verdict on a pod that Rollcall puts in no gang: another program has, or its workload has no gang."""
-    profile = found.profile
-    barred = found.member.made and workload.no_gang is not None
+    profile = pod_membership.profile
+    barred = pod_membership.member.made and workload.no_gang is not None
     # If Rollcall makes no gang, the pod cannot be in a gang of Rollcall, even if the group has that name.
-    claims: Sequence[Claim] = list(claims_on(pod.template)) if barred else foreign_claims(pod, profile, found.member)
+    claims: Sequence[Claim] = (
+        list(claims_on(pod.template)) if barred else foreign_claims(pod, profile, pod_membership.member)
+    )
     for claim in claims:
         if claim.system not in profile.backend.reads_claims_of:
             return _left_for(claim, profile)
@@ -372,7 +396,7 @@ def _not_prepared(pod: Pod, found: PodMembership, workload: KnownWorkload) -> Ve
         return Verdict(scheduler=profile.name, patch=_only_scheduler(pod, profile))
     if barred:
         return Verdict(scheduler=profile.name, notes=(f"pod left as it is: {workload.no_gang}",))
-    if found.is_spare:
+    if pod_membership.is_spare:
         # Its scheduler would wait for a group that has no objects. The stamp tells the net that this is intended.
         patch = PatchBuilder(pod.raw)
         patch.set(("metadata", "annotations"), STAMP_ANNOTATION, alone_stamp(profile.name))

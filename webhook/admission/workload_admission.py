@@ -42,19 +42,24 @@ def with_exceptions(verdict: Verdict, request: Request, facts: ClusterFacts, set
     if not granted:
         return verdict
     findings = excepted(verdict.findings, granted, _described(request, facts, settings))
-    allowed = not any(found.action is Action.DENY for found in findings)
+    allowed = not any(finding.action is Action.DENY for finding in findings)
     if allowed == verdict.allowed:
         return replace(verdict, findings=tuple(findings))
     # The advice for a refused workload is about a refusal.
     return replace(verdict, allowed=allowed, findings=tuple(findings), could_run=())
 
 
-def excepted(findings: Iterable[Finding], granted: Sequence[RuleException], found: Excepted) -> list[Finding]:
+def excepted(findings: Iterable[Finding], granted: Sequence[RuleException], subject: Excepted) -> list[Finding]:
     """Returns the findings about an object, the strictest first. One that an exception covers is a warning at most, and
     names the exception. A rule that fails closed is never covered.
     """
     # Of several that cover a rule, the first one of the configuration is named.
-    covering = {rule: one for one in reversed(granted) if one.workloads.takes(found) for rule in one.rules}
+    covering = {
+        rule: exception
+        for exception in reversed(granted)
+        if exception.workloads.takes(subject)
+        for rule in exception.rules
+    }
     every = [_excepted(finding, covering) for finding in findings]
     return sorted(every, key=lambda finding: (-finding.action, not finding.fails_closed))
 
@@ -66,10 +71,10 @@ def described(kind: str, manifest: Manifest) -> Excepted:
     metadata = mapping(manifest.get("metadata"))
     controller = controller_in(metadata)
     above = () if controller is None else ((controller.kind, controller.name),)
-    return Excepted((_named(kind, metadata), *above), mapping(metadata.get("labels")))
+    return Excepted((_kind_and_name(kind, metadata), *above), mapping(metadata.get("labels")))
 
 
-def _named(kind: str, metadata: Mapping[str, Any]) -> tuple[str, str]:
+def _kind_and_name(kind: str, metadata: Mapping[str, Any]) -> tuple[str, str]:
     # An object that gets its name later has none.
     return kind, text(metadata.get("name")) or ""
 
@@ -87,22 +92,22 @@ def _described(request: Request, facts: ClusterFacts, settings: Settings) -> Exc
         return described(request.kind.kind, manifest)
     metadata = mapping(manifest.get("metadata"))
     above = _workloads_of(Pod(manifest, request.namespace), facts, settings)
-    return Excepted((_named(request.kind.kind, metadata), *above), mapping(metadata.get("labels")))
+    return Excepted((_kind_and_name(request.kind.kind, metadata), *above), mapping(metadata.get("labels")))
 
 
 def _workloads_of(pod: Pod, facts: ClusterFacts, settings: Settings) -> Iterator[tuple[str, str]]:
     """Yields kind and name of the workload of a pod, and of the TrainJob above it. A pod that is not known to belong to
     a workload has none.
     """
-    found = membership_of(pod, facts, settings)
-    if not isinstance(found, PodMembership):
+    pod_membership = membership_of(pod, facts, settings)
+    if not isinstance(pod_membership, PodMembership):
         return
     if pod.podgang is not None:
         yield "PodCliqueSet", pod.workload or ""
     elif (place := settings.kinds.place_of(pod)) is not None:
         yield settings.kinds.grouped_as_at(place)[1], place.workload.name
-    if found.workload is not None and found.workload.train_job is not None:
-        yield TRAIN_JOBS.api.kind, found.workload.train_job[1]
+    if pod_membership.workload is not None and pod_membership.workload.train_job is not None:
+        yield TRAIN_JOBS.api.kind, pod_membership.workload.train_job[1]
 
 
 class Namespaced(Protocol):
@@ -135,7 +140,8 @@ class WorkloadAdmission(ABC, Generic[W]):
             findings = softened(findings, self.faults_of(old, facts, settings))
             if self.must_pass(request, settings):
                 findings = [
-                    one if one.forbidden else replace(one, action=min(one.action, Action.WARN)) for one in findings
+                    finding if finding.forbidden else replace(finding, action=min(finding.action, Action.WARN))
+                    for finding in findings
                 ]
         findings.sort(key=lambda finding: (-finding.action, not finding.fails_closed))
         allowed = not findings or findings[0].action is not Action.DENY
@@ -280,9 +286,9 @@ class PodCliqueSets(WorkloadAdmission[PodCliqueSet]):
 
     def old_view(self, manifest: Manifest, namespace: str) -> PodCliqueSet:
         """Returns the view of a stored set, after reading what it uses. Raises `Malformed`."""
-        found = PodCliqueSet(manifest, namespace)
-        capabilities_used(found)
-        return found
+        stored = PodCliqueSet(manifest, namespace)
+        capabilities_used(stored)
+        return stored
 
     def choice_of(
         self, workload: PodCliqueSet, old: PodCliqueSet | None, facts: ClusterFacts, settings: Settings
@@ -327,7 +333,7 @@ class PodCliqueSets(WorkloadAdmission[PodCliqueSet]):
         self, verdict: Verdict, workload: PodCliqueSet, choice: Choice, facts: ClusterFacts, settings: Settings
     ) -> Verdict:
         """Returns the refusal of a set with the other schedulers that could run it, if its choice is valid."""
-        if not settings.compares or any(found.rule in CHOICE_RULE_IDS for found in verdict.findings):
+        if not settings.compares or any(finding.rule in CHOICE_RULE_IDS for finding in verdict.findings):
             return verdict
         if len(verdict.denials) > _MOST_DENIALS:
             return replace(verdict, notes=(_MANY_DENIALS,))

@@ -97,16 +97,16 @@ def gang_fit_of(
 def _overflows(shape: GangShape) -> bool:
     """Returns whether a number of pods is negative, or more than a scheduler can count in 32 bits."""
     counts = [count for member in shape.members for count in (member.minimum, member.pods)]
-    return min(counts, default=0) < 0 or sum(max(one.minimum, one.pods) for one in shape.members) > _MOST_PODS
+    return min(counts, default=0) < 0 or sum(max(member.minimum, member.pods) for member in shape.members) > _MOST_PODS
 
 
-def _pairs(found: GangFit) -> int:
+def _pairs(gang_fit: GangFit) -> int:
     """Returns the roles of a gang times the classes of nodes that were looked at for it."""
-    if found.packing is None or found.room is None:
+    if gang_fit.packing is None or gang_fit.room is None:
         return 0
-    if found.room.too_large:
+    if gang_fit.room.too_large:
         return _MOST_PAIRS
-    return len(found.room.classes) * len(roles_of(found.packing.sets))
+    return len(gang_fit.room.classes) * len(roles_of(gang_fit.packing.sets))
 
 
 def room_for(packing: Packing, backend: Backend[Any], facts: ClusterFacts, settings: FitSettings) -> Room | None:
@@ -144,7 +144,10 @@ def _is_long(shape: GangShape) -> bool:
     if len(containers) > _MOST_CONTAINERS:
         return True
     stated = [mapping(mapping(container).get("resources")) for container in containers]
-    return sum(len(mapping(one.get(part))) for one in stated for part in ("requests", "limits")) > _MOST_AMOUNTS
+    return (
+        sum(len(mapping(resources.get(part))) for resources in stated for part in ("requests", "limits"))
+        > _MOST_AMOUNTS
+    )
 
 
 def _has_spare_pods(member: MemberShape) -> bool:
@@ -159,7 +162,7 @@ def packing_of(shape: GangShape, backend: Backend[Any], facts: ClusterFacts, set
     if packing.unknown:
         return packing
     roles = {role.name: role for role in roles_of(packing.sets)}
-    known = [namespace_ceilings(shape, facts), backend.ceilings(shape, roles, facts)]
+    sources = [namespace_ceilings(shape, facts), backend.ceilings(shape, roles, facts)]
     refusals, unknown = refusals_of(shape, facts)
     # A scheduler that allocates no devices places the pods, whatever they claim.
     devices = device_refusals(shape, facts, pods_together(packing)) if backend.allocates_devices else ()
@@ -168,12 +171,12 @@ def packing_of(shape: GangShape, backend: Backend[Any], facts: ClusterFacts, set
         assumed = _OF_MISSING_PODS
     return replace(
         packing,
-        ceilings=(*packing.ceilings, *(one for found in known for one in found.ceilings)),
+        ceilings=(*packing.ceilings, *(ceiling for source in sources for ceiling in source.ceilings)),
         witnesses=(*packing.witnesses, *refusals, *devices),
         unjudged=(
             *packing.unjudged,
             *shape.unjudged,
-            *(why for found in known for why in found.unknown),
+            *(why for source in sources for why in source.unknown),
             *unknown,
             *((_OF_DEVICES,) if any(role.pods.devices for role in roles.values()) else ()),
         ),
@@ -183,11 +186,11 @@ def packing_of(shape: GangShape, backend: Backend[Any], facts: ClusterFacts, set
 
 def pods_together(packing: Packing) -> Mapping[str, int]:
     """Returns how many pods of each role surely run at the same time."""
-    found: dict[str, int] = {}
+    together: dict[str, int] = {}
     for need in packing.sets:
         for name, pods in least_of_each(need, {}).items():
-            found[name] = max(pods, found.get(name, 0))
-    return found
+            together[name] = max(pods, together.get(name, 0))
+    return together
 
 
 def fits_of(
@@ -201,14 +204,14 @@ def fits_of(
     made here, or not from its templates. Raises `Malformed`.
     """
     shapes = list(_shapes(workload, profile, facts, settings))
-    found: list[GangFit] = []
+    fits: list[GangFit] = []
     left, pairs_left = steps * _MOST_TIMES, _MOST_PAIRS
     for shape in shapes:
-        found.append(gang_fit_of(shape, profile.backend, facts, settings.fit, min(steps, left)))
-        left, pairs_left = left - found[-1].verdict.steps, pairs_left - _pairs(found[-1])
+        fits.append(gang_fit_of(shape, profile.backend, facts, settings.fit, min(steps, left)))
+        left, pairs_left = left - fits[-1].verdict.steps, pairs_left - _pairs(fits[-1])
         if left <= 0 or pairs_left <= 0:
             break
-    return found
+    return fits
 
 
 class WorkloadFits:
@@ -216,15 +219,15 @@ class WorkloadFits:
 
     def __init__(self, profile: Profile, facts: ClusterFacts, settings: Settings) -> None:
         self._profile, self._facts, self._settings = profile, facts, settings
-        self._known: tuple[object, Sequence[GangFit]] | None = None
+        self._remembered: tuple[object, Sequence[GangFit]] | None = None
 
     def __call__(self, workload: PodCliqueSet | OptedInWorkload) -> Sequence[GangFit]:
         """Returns the verdicts. A TrainJob has none: the JobSet that is made of it is judged."""
         if isinstance(workload, TrainJob):
             return ()
-        if self._known is None or self._known[0] is not workload:
-            self._known = workload, self._judged(workload)
-        return self._known[1]
+        if self._remembered is None or self._remembered[0] is not workload:
+            self._remembered = workload, self._judged(workload)
+        return self._remembered[1]
 
     def _judged(self, workload: PodCliqueSet | OptedInWorkload) -> Sequence[GangFit]:
         try:
@@ -306,26 +309,26 @@ def _shapes(
         return
     if workload.managed_elsewhere is not None:
         return
-    made = workload if isinstance(workload, MadeJobSet) else with_pods(workload, facts)
-    if made is None:
+    pod_owner = workload if isinstance(workload, MadeJobSet) else with_pods(workload, facts)
+    if pod_owner is None:
         return
-    shapes = shapes_of_workload(made, profile.name if "Volcano" in profile.backend.reads_claims_of else None)
-    by_kueue = held(made, facts, settings.kueue)
+    shapes = shapes_of_workload(pod_owner, profile.name if "Volcano" in profile.backend.reads_claims_of else None)
+    by_kueue = held(pod_owner, facts, settings.kueue)
     assumed: tuple[str, ...] = ()
-    if by_kueue is None and isinstance(made, ShapedWorkload) and kueue_module.QUEUE_NAME in made.labels:
+    if by_kueue is None and isinstance(pod_owner, ShapedWorkload) and kueue_module.QUEUE_NAME in pod_owner.labels:
         # Kueue may add tolerations to a workload of any kind that names a queue.
-        by_kueue = held_by_label(made, facts, settings.kueue)
+        by_kueue = held_by_label(pod_owner, facts, settings.kueue)
         if by_kueue is None:
             return
-        if (framework := framework_of(made)) not in settings.kueue.frameworks:
-            assumed = (_IF_HELD.format(made.kind, framework),)
+        if (framework := framework_of(pod_owner)) not in settings.kueue.frameworks:
+            assumed = (_IF_HELD.format(pod_owner.kind, framework),)
     if by_kueue is None:
         yield from shapes
-    elif not _may_run_elsewhere(by_kueue, made.namespace, facts):
-        limits = kueue_limits(by_kueue, made.namespace, facts) if shapes else KueueLimits()
+    elif not _may_run_elsewhere(by_kueue, pod_owner.namespace, facts):
+        limits = kueue_limits(by_kueue, pod_owner.namespace, facts) if shapes else KueueLimits()
         for shape in shapes:
-            found = _held_by_kueue(shape, by_kueue)
-            yield found._replace(
+            held_shape = _held_by_kueue(shape, by_kueue)
+            yield held_shape._replace(
                 refusals=limits.refusals, assumptions=(*limits.assumptions, *assumed), unjudged=limits.unknown
             )
 
@@ -350,13 +353,17 @@ def _queued(shape: GangShape, roles: frozenset[str]) -> GangShape:
 
 def _held_by_kueue(shape: GangShape, by_kueue: Held) -> GangShape:
     """Returns a gang as Kueue may start it: with the least number of pods that it may give it."""
-    found = _queued(shape, frozenset(member.called for member in shape.members))
+    held_shape = _queued(shape, frozenset(member.called for member in shape.members))
     if by_kueue.by is HeldBy.ELASTIC:
-        return found._replace(members=tuple(one._replace(minimum=min(one.minimum, 1)) for one in found.members))
+        return held_shape._replace(
+            members=tuple(member._replace(minimum=min(member.minimum, 1)) for member in held_shape.members)
+        )
     least = next((pods.min_count for pods in by_kueue.pod_sets if pods.min_count is not None), None)
     if least is None:
-        return found
-    return found._replace(members=tuple(one._replace(minimum=min(one.minimum, least)) for one in found.members))
+        return held_shape
+    return held_shape._replace(
+        members=tuple(member._replace(minimum=min(member.minimum, least)) for member in held_shape.members)
+    )
 
 
 def _tolerating(template: PodTemplate) -> PodTemplate:
@@ -370,5 +377,5 @@ def _may_run_elsewhere(by_kueue: Held, namespace: str, facts: ClusterFacts) -> b
     if queue is None:
         # Kueue admits nothing by a queue that is not there.
         return facts.local_queues is None or facts.cluster_queues is None
-    known = facts.admission_checks or {}
-    return any(name not in known or known[name].controller == kueue_module.MULTIKUEUE for name in queue.checks)
+    checks = facts.admission_checks or {}
+    return any(name not in checks or checks[name].controller == kueue_module.MULTIKUEUE for name in queue.checks)

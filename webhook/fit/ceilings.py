@@ -69,11 +69,11 @@ def demand_of(
     for member in shape.needed:
         if member.called in limited:
             pods[member.called] = pods.get(member.called, 0) + member.minimum
-    found: dict[str, int] = {}
+    demand: dict[str, int] = {}
     for name in (name for name in pods if name in roles):
         for resource, quantity in counted(roles[name]).items():
-            found[resource] = found.get(resource, 0) + quantity * pods[name]
-    return found
+            demand[resource] = demand.get(resource, 0) + quantity * pods[name]
+    return demand
 
 
 def allows(ceiling: Ceiling, shape: GangShape, roles: Mapping[str, PackingRole]) -> bool:
@@ -100,9 +100,9 @@ def exact_limits(template: PodTemplate) -> dict[str, Fraction]:
         kind: [_limits_as_requests(container) for container in sequence(spec.get(kind))]
         for kind in ("containers", "initContainers")
     }
-    own = mapping(spec.get("resources"))
-    found = total_requests({**limits, "resources": {"requests": own.get("limits")}}, from_limits=False)
-    return _readable(found)
+    resources = mapping(spec.get("resources"))
+    totals = total_requests({**limits, "resources": {"requests": resources.get("limits")}}, from_limits=False)
+    return _readable(totals)
 
 
 def _readable(totals: Mapping[str, Fraction | None]) -> dict[str, Fraction]:
@@ -119,8 +119,8 @@ def _without_limits(spec: Mapping[str, Any]) -> Mapping[str, Any]:
     """Returns a pod spec without the limits of the whole pod. A LimitRange may give containers lower requests before
     these limits become requests.
     """
-    own = mapping(spec.get("resources"))
-    return {**spec, "resources": {"requests": own.get("requests")}} if own else spec
+    resources = mapping(spec.get("resources"))
+    return {**spec, "resources": {"requests": resources.get("requests")}} if resources else spec
 
 
 def _limits_as_requests(container: object) -> dict[str, Any]:
@@ -179,20 +179,20 @@ def refusals_of(shape: GangShape, facts: ClusterFacts) -> tuple[tuple[Witness, .
         unknown.append("whether the namespace has other LimitRanges")
     strictest = _strictest(ranges[:_MOST_RANGES])
     members = {member.called: member for member in shape.needed} if strictest else {}
-    found = (next(_refusals(member, strictest), None) for member in members.values())
-    return tuple(one for one in found if one is not None), tuple(unknown)
+    witnesses = (next(_refusals(member, strictest), None) for member in members.values())
+    return tuple(witness for witness in witnesses if witness is not None), tuple(unknown)
 
 
 def _refusals(member: MemberShape, strictest: Mapping[str, _Bounds]) -> Iterator[Witness]:
     for of, bounds in strictest.items():
         for stated in _containers(member.template) if of == "Container" else (_pod(member.template),):
-            for at, found, (name, what), remedy in _broken(of, bounds, stated):
+            for at, value, (name, what), remedy in _broken(of, bounds, stated):
                 why = f"the LimitRange {shown(name)} {what} of a {of}"
                 yield Witness(
                     family=FitFamily.QUOTA,
                     scope=FitScope.EVER,
                     at=at,
-                    found=found,
+                    found=value,
                     why=f"{why}, so no pod of {member.called} is created",
                     remedy=remedy,
                     condition=_CONDITION,
@@ -202,19 +202,19 @@ def _refusals(member: MemberShape, strictest: Mapping[str, _Bounds]) -> Iterator
 
 def _strictest(ranges: list[tuple[str, tuple[ResourceRange, ...]]]) -> dict[str, _Bounds]:
     """Returns the strictest bounds of all LimitRanges, so that the work for a container does not grow with these."""
-    found: dict[str, _Bounds] = {}
+    strictest: dict[str, _Bounds] = {}
     for name, items in ranges:
         for item in items:
-            bounds = found.setdefault(item.of, _Bounds({}, {}, {}))
-            for known, stated, sign in (
+            bounds = strictest.setdefault(item.of, _Bounds({}, {}, {}))
+            for kept, stated, sign in (
                 (bounds.most, item.most, 1),
                 (bounds.least, item.least, -1),
                 (bounds.ratio, item.ratio, 1),
             ):
                 for resource, quantity in stated.items():
-                    if resource not in known or sign * quantity < sign * known[resource].amount:
-                        known[resource] = _Bound(quantity, name)
-    return found
+                    if resource not in kept or sign * quantity < sign * kept[resource].amount:
+                        kept[resource] = _Bound(quantity, name)
+    return strictest
 
 
 def _broken(of: str, bounds: _Bounds, stated: _Stated) -> Iterator[tuple[FieldPath, str, tuple[str, str], str]]:
@@ -226,17 +226,17 @@ def _broken(of: str, bounds: _Bounds, stated: _Stated) -> Iterator[tuple[FieldPa
         for resource, quantity in amounts.items():
             most = bounds.most.get(resource)
             if most is not None and _more(resource, quantity, most.amount):
-                at, found, allowed = stated.at / kind / resource, _written(resource, quantity), most.written(resource)
-                yield at, found, (most.name, f"allows at most {allowed} {resource}"), f"set it to {allowed} or less"
+                at, value, allowed = stated.at / kind / resource, _written(resource, quantity), most.written(resource)
+                yield at, value, (most.name, f"allows at most {allowed} {resource}"), f"set it to {allowed} or less"
     # A pod's sum may grow by what a LimitRange fills in.
     for kind, amounts in kinds if of == "Container" else ():
         for resource, quantity in amounts.items():
             least = bounds.least.get(resource)
             if least is not None and _more(resource, least.amount, quantity):
-                at, found, demanded = stated.at / kind / resource, _written(resource, quantity), least.written(resource)
+                at, value, demanded = stated.at / kind / resource, _written(resource, quantity), least.written(resource)
                 yield (
                     at,
-                    found,
+                    value,
                     (least.name, f"demands at least {demanded} {resource}"),
                     f"set it to {demanded} or more",
                 )
@@ -245,10 +245,10 @@ def _broken(of: str, bounds: _Bounds, stated: _Stated) -> Iterator[tuple[FieldPa
         if ratio is None or not request or not limit or max(limit, request, ratio.amount) > MOST_COUNTED:
             continue
         if limit / request > ratio.amount + _TOLERANCE:
-            at, found = stated.at / "limits" / resource, _written(resource, limit)
+            at, value = stated.at / "limits" / resource, _written(resource, limit)
             allowed = f"a limit of {float(ratio.amount):g} times the request"
             what = f"allows at most {allowed} for {resource}"
-            yield at, found, (ratio.name, what), "lower the limit, or raise the request"
+            yield at, value, (ratio.name, what), "lower the limit, or raise the request"
 
 
 def _more(resource: str, amount: Fraction, than: Fraction) -> bool:
@@ -260,8 +260,8 @@ def _more(resource: str, amount: Fraction, than: Fraction) -> bool:
 
 def _containers(template: PodTemplate) -> Iterator[_Stated]:
     for kind in ("containers", "initContainers"):
-        for index, one in enumerate(sequence(template.spec.get(kind))):
-            container = mapping(one)
+        for index, entry in enumerate(sequence(template.spec.get(kind))):
+            container = mapping(entry)
             name = text(container.get("name")) or str(index)
             at = template.spec_path / kind / Item(index, name) / "resources"
             yield _stated(at, name, mapping(container.get("resources")))
@@ -275,18 +275,18 @@ def _stated(at: FieldPath, called: str, resources: Mapping[str, Any]) -> _Stated
 
 def _amounts(stated: object) -> dict[str, Fraction]:
     read = {name: parse_quantity(amount) for name, amount in mapping(stated).items()}
-    known = {name: amount for name, amount in read.items() if amount is not None and amount >= 0}
+    amounts = {name: amount for name, amount in read.items() if amount is not None and amount >= 0}
     # The API server rounds every quantity of a pod up to thousandths.
-    return {name: Fraction(math.ceil(amount * _MILLI), _MILLI) for name, amount in known.items()}
+    return {name: Fraction(math.ceil(amount * _MILLI), _MILLI) for name, amount in amounts.items()}
 
 
 def _pod(template: PodTemplate) -> _Stated:
     """Returns what a whole pod states, at least, without the overhead. Of huge pages LimitRanges add up containers."""
-    own = mapping(template.spec.get("resources"))
-    stated = {part: _of_pod(own.get(part)) for part in ("requests", "limits")}
+    resources = mapping(template.spec.get("resources"))
+    stated = {part: _of_pod(resources.get(part)) for part in ("requests", "limits")}
     spec = {**template.spec, "overhead": None, "resources": {"requests": stated["requests"]}}
     requests = {name: amount for name, amount in total_requests(spec).items() if amount is not None}
-    at = template.spec_path / ("resources" if own else "containers")
+    at = template.spec_path / ("resources" if resources else "containers")
     return _Stated(at, "the pod", requests, exact_limits(template.with_spec({**template.spec, "resources": stated})))
 
 
@@ -334,7 +334,7 @@ def namespace_ceilings(shape: GangShape, facts: ClusterFacts) -> Ceilings:
     templates = {member.called: member.template for member in shape.needed}
     charged = {name: charge_of(template, shape, facts) for name, template in templates.items()}
     requesting = {role: _requests_compute(template) for role, template in templates.items()}
-    found, unknown = [], [*others, *((_MANY_QUOTAS,) if len(quotas) > _MOST_QUOTAS else ())]
+    ceilings, unknown = [], [*others, *((_MANY_QUOTAS,) if len(quotas) > _MOST_QUOTAS else ())]
     for name, quota in quotas[:_MOST_QUOTAS]:
         if quota.hard is None:
             unknown.append(_UNREADABLE.format(shown(name)))
@@ -344,10 +344,10 @@ def namespace_ceilings(shape: GangShape, facts: ClusterFacts) -> Ceilings:
                 for role, template in templates.items()
                 if all(_surely_matches(scope, template, requesting=requesting[role]) for scope in quota.scopes)
             )
-            found += list(_ceilings(name, quota, quota.hard, charged, roles))
+            ceilings += list(_ceilings(name, quota, quota.hard, charged, roles))
             if not quota.in_force:
                 unknown.append(_NOT_IN_FORCE.format(shown(name)))
-    return Ceilings(tuple(found), tuple(unknown))
+    return Ceilings(tuple(ceilings), tuple(unknown))
 
 
 def _ceilings(
@@ -391,29 +391,29 @@ def _is_extended(resource: str) -> bool:
 def charge_of(template: PodTemplate, shape: GangShape, facts: ClusterFacts) -> Amounts:
     """Returns what one pod of a template counts against quotas, at least. Raises `Malformed`."""
     requests, limits = floors(exact_requests(template)), floors(exact_limits(template))
-    found = {name: amount for name, amount in requests.items() if _is_plain(name)}
-    found |= {_REQUESTS + name: amount for name, amount in requests.items() if _is_extended(name)}
-    found |= {_LIMITS + name: amount for name, amount in limits.items() if name in _PLAIN}
+    charge = {name: amount for name, amount in requests.items() if _is_plain(name)}
+    charge |= {_REQUESTS + name: amount for name, amount in requests.items() if _is_extended(name)}
+    charge |= {_LIMITS + name: amount for name, amount in limits.items() if name in _PLAIN}
     for claim in claims_of(template, shape, facts)[0]:
         # A claim that pods share exists already.
         if claim.name is None:
             for key, number in _devices(claim.requests).items():
-                found[key] = found.get(key, 0) + number
-    return {**found, "pods": 1}
+                charge[key] = charge.get(key, 0) + number
+    return {**charge, "pods": 1}
 
 
 def _devices(requests: Claim) -> dict[str, int]:
     """Returns the devices of each class that a claim counts: of a request with alternatives the most of each class."""
-    found: dict[str, int] = {}
+    devices: dict[str, int] = {}
     for request in requests or ():
         most: dict[str, int] = {}
-        for one in request.alternatives:
-            number = MOST_DEVICES if one.every else one.number
-            most[one.device_class] = max(number, most.get(one.device_class, 0))
+        for alternative in request.alternatives:
+            number = MOST_DEVICES if alternative.every else alternative.number
+            most[alternative.device_class] = max(number, most.get(alternative.device_class, 0))
         for device_class, number in most.items():
             key = device_class + _OF_CLASS
-            found[key] = found.get(key, 0) + number
-    return found
+            devices[key] = devices.get(key, 0) + number
+    return devices
 
 
 def _surely_matches(scope: QuotaScope, template: PodTemplate, *, requesting: bool) -> bool:
@@ -430,13 +430,13 @@ def _surely_matches(scope: QuotaScope, template: PodTemplate, *, requesting: boo
         return requesting
     if scope.name == "PriorityClass":
         # A pod that names no class gets the default one.
-        named = text(spec.get("priorityClassName"))
-        if named is None:
+        priority_class = text(spec.get("priorityClassName"))
+        if priority_class is None:
             return False
         return {
             "Exists": True,
-            "In": named in scope.values,
-            "NotIn": named not in scope.values,
+            "In": priority_class in scope.values,
+            "NotIn": priority_class not in scope.values,
         }.get(scope.operator, False)
     # A LimitRange may give a pod without requests some. Affinity across namespaces is not looked at.
     return False
@@ -492,14 +492,14 @@ def kueue_limits(by_kueue: Held, namespace: str, facts: ClusterFacts) -> KueueLi
     if by_kueue.by is HeldBy.ELASTIC:
         return KueueLimits()
     requested = [_requested(pods) for pods in by_kueue.pod_sets]
-    resources = dict.fromkeys(resource for one in requested for resource, needed in one.items() if needed)
+    resources = dict.fromkeys(resource for amounts in requested for resource, needed in amounts.items() if needed)
     refusals: list[Witness] = []
     unknown: list[str] = []
     for resource in resources:
         limits, why = _limits(resource, name, queue)
         if why:
             unknown.append(why)
-        elif witness := _refusal(resource, [one.get(resource, 0) for one in requested], limits, name, by_kueue):
+        elif witness := _refusal(resource, [amounts.get(resource, 0) for amounts in requested], limits, name, by_kueue):
             refusals.append(witness)
     return KueueLimits(tuple(refusals), tuple(unknown))
 
@@ -515,7 +515,7 @@ def _limits(resource: str, name: str, queue: ClusterQueue) -> tuple[Sequence[int
     quotas = [quota for quota in queue.quotas or () if quota.resource == resource]
     if not quotas:
         return (), _UNCOVERED.format(shown(name), resource[:80])
-    found: list[int] = []
+    limits: list[int] = []
     for quota in quotas:
         stated = [quota.nominal]
         if queue.cohort is not None:
@@ -525,16 +525,16 @@ def _limits(resource: str, name: str, queue: ClusterQueue) -> tuple[Sequence[int
         amounts = list(_kueue_quotas_amounts(resource, stated))
         if len(amounts) < len(stated):
             return (), _KUEUE_QUOTAS_UNREADABLE.format(resource[:80], shown(name))
-        found.append(sum(amounts))
-    return found, ""
+        limits.append(sum(amounts))
+    return limits, ""
 
 
 def _kueue_quotas_amounts(resource: str, stated: Sequence[str]) -> Iterator[int]:
     """Yields the amounts that can be read and do not overflow."""
-    for one in stated:
-        number = parse_quantity(one)
-        if number is not None and 0 <= (found := rounded_up(resource, number)) <= LARGEST_AMOUNT:
-            yield found
+    for quantity in stated:
+        number = parse_quantity(quantity)
+        if number is not None and 0 <= (units := rounded_up(resource, number)) <= LARGEST_AMOUNT:
+            yield units
 
 
 def _refusal(
@@ -600,45 +600,45 @@ def _weight(ceiling: Ceiling, resource: str) -> Weight:
         counts = role.pods.request if ceiling.counted is None else ceiling.counted(role)
         return max(counts.get(resource, 0), 0)
 
-    known: dict[str, int] = {}
+    weights: dict[str, int] = {}
 
     def remembered(role: PackingRole) -> int:
-        if (found := known.get(role.name)) is None:
-            found = known[role.name] = weight(role)
-        return found
+        if (value := weights.get(role.name)) is None:
+            value = weights[role.name] = weight(role)
+        return value
 
     return remembered
 
 
-def _least(need: Need, weight: Weight, known: dict[int, int]) -> int:
+def _least(need: Need, weight: Weight, sums: dict[int, int]) -> int:
     """Returns the smallest sum of a need. Equal children are mostly the same object, and summed once."""
     if isinstance(need, PodsNeed):
         return weight(need.role) * max(need.count, 0)
     values = []
     for child in need.needs:
-        if (value := known.get(id(child))) is None:
-            value = known[id(child)] = _least(child, weight, known)
+        if (value := sums.get(id(child))) is None:
+            value = sums[id(child)] = _least(child, weight, sums)
         values.append(value)
     return sum(sorted(values)[: max(need.count, 0)])
 
 
-def least_of_each(need: Need, known: dict[int, dict[str, int]]) -> dict[str, int]:
+def least_of_each(need: Need, of_children: dict[int, dict[str, int]]) -> dict[str, int]:
     """Returns the smallest number of pods of each role by its name. Equal children are counted once, as in `_least`."""
     if isinstance(need, PodsNeed):
         return {need.role.name: max(need.count, 0)}
     values: dict[str, list[int]] = {}
     for child in need.needs:
-        if (found := known.get(id(child))) is None:
-            found = known[id(child)] = least_of_each(child, known)
-        for name, pods in found.items():
+        if (fewest := of_children.get(id(child))) is None:
+            fewest = of_children[id(child)] = least_of_each(child, of_children)
+        for name, pods in fewest.items():
             values.setdefault(name, []).append(pods)
     spare = len(need.needs) - max(need.count, 0)
-    found = {}
+    fewest = {}
     for name, pods_of in values.items():
         # The children that have none of the role, and then those that have the fewest.
         left_out = max(spare, 0) if len(pods_of) > spare else len(pods_of)
-        found[name] = sum(sorted(pods_of)[: len(pods_of) - left_out])
-    return found
+        fewest[name] = sum(sorted(pods_of)[: len(pods_of) - left_out])
+    return fewest
 
 
 def _witness(ceiling: Ceiling, resource: str, needed: int, limit: int, need: Need, weight: Weight) -> Witness:
@@ -661,7 +661,7 @@ def _witness(ceiling: Ceiling, resource: str, needed: int, limit: int, need: Nee
 def _smaller(roles: Sequence[PackingRole], resource: str, over: int, need: Need, weight: Weight) -> str:
     """Returns how many pods of the role that counts most would be within the ceiling, the others left as they are."""
     counts = least_of_each(need, {})
-    role = max(roles, key=lambda one: counts[one.name] * weight(one))
+    role = max(roles, key=lambda role: counts[role.name] * weight(role))
     fewer = counts[role.name] - -(-over // weight(role))
     if fewer > 0:
         return f"lower the minimum of {role.name} to {counted(fewer, 'pod')}"

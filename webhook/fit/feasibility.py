@@ -87,7 +87,9 @@ def _judged(part: NeedPart, need: Need, ground: Ground, budget: StepBudget) -> S
     if (refusal := _refused(quick, part, ground)) is not None:
         return SetOutcome(part, refusal)
     domains = quick.domains(part, ground.whole)
-    open_domains = [one for one in domains if part.within is None or quick.refused_inside(part, one.area) is None]
+    open_domains = [
+        domain for domain in domains if part.within is None or quick.refused_inside(part, domain.area) is None
+    ]
     # The largest domains first.
     open_domains.reverse()
     spots = _placed_quickly(part, need, open_domains, ground, budget)
@@ -97,14 +99,14 @@ def _judged(part: NeedPart, need: Need, ground: Ground, budget: StepBudget) -> S
     if (refusal := _refused(strong, part, ground)) is not None:
         return SetOutcome(part, refusal)
     if part.within is not None:
-        open_domains = [one for one in open_domains if strong.refused_inside(part, one.area) is None]
+        open_domains = [domain for domain in open_domains if strong.refused_inside(part, domain.area) is None]
     return _looked_at(part, need, open_domains, ground, budget)
 
 
 def _refused(refuter: Refuter, part: NeedPart, ground: Ground) -> Refusal | None:
     """Returns why the part fits nowhere: on all nodes together, which is the simpler reason, or in each domain."""
-    found = refuter.refused_inside(part, ground.whole)
-    return refuter.refused(part, ground.whole) if found is None and part.within is not None else found
+    refusal = refuter.refused_inside(part, ground.whole)
+    return refuter.refused(part, ground.whole) if refusal is None and part.within is not None else refusal
 
 
 def _placed_quickly(
@@ -149,16 +151,16 @@ def _looked_at(
             area = _areas(domain)[0]
             share = budget.share(steps)
             try:
-                found = Exact(ground, share).arranged(part, area)
+                arrangement = Exact(ground, share).arranged(part, area)
             except (TooLargeError, TooManyError):
                 unclear = True
             except OutOfStepsError:
                 later.append(domain)
             else:
-                if found is None:
+                if arrangement is None:
                     refused.append(Refusal("C6", part, area, domain=domain, partition=part.within))
                 else:
-                    spots = spots_of(found, ground)
+                    spots = spots_of(arrangement, ground)
                     if holds(spots, need, ground.room):
                         return SetOutcome(part, spots=tuple(spots))
                     unsure = True
@@ -166,7 +168,7 @@ def _looked_at(
                 budget.settle(share)
         waiting = later
         steps *= _MORE
-    if unsure and any(one.future for one in ground.room.classes):
+    if unsure and any(node_class.future for node_class in ground.room.classes):
         return SetOutcome(part, cause=_OF_LABELS)
     if unclear or unsure or not refused:
         return SetOutcome(part, cause=_MANY_WAYS)
@@ -190,8 +192,8 @@ _OTHERWISE = {
 def remedy_for(witness: Witness, outcome: SetOutcome, ground: Ground) -> Witness:
     """Returns the witness with its remedy."""
     trial = _Trial(outcome, ground)
-    found = [one for one in (trial.fewer(witness), trial.broader()) if one]
-    return replace(witness, remedy=", or ".join(found) or _otherwise(witness, outcome, ground))
+    remedies = [remedy for remedy in (trial.fewer(witness), trial.broader()) if remedy]
+    return replace(witness, remedy=", or ".join(remedies) or _otherwise(witness, outcome, ground))
 
 
 def _otherwise(witness: Witness, outcome: SetOutcome, ground: Ground) -> str:
@@ -279,20 +281,20 @@ class _Trial:
         if refusal is not None and refusal.domain is not None and refusal.partition == need.within:
             return [refusal.domain.area]
         domains = domains_in(self.ground.whole, need.within, self.ground, partitions_below(part_of(need, self.ground)))
-        return [one.area for one in sorted(domains, key=lambda one: -one.area.nodes)[:_LARGEST]]
+        return [domain.area for domain in sorted(domains, key=lambda domain: -domain.area.nodes)[:_LARGEST]]
 
 
 def _partitions(need: Need) -> list[Partition]:
-    own = [] if need.within is None else [need.within]
+    direct = [] if need.within is None else [need.within]
     if isinstance(need, PodsNeed):
-        return own
+        return direct
     seen = {id(child): child for child in need.needs}
     below = [partition for child in seen.values() for partition in _partitions(child)]
-    found: list[Partition] = []
-    for partition in own + below:
-        if partition not in found:
-            found.append(partition)
-    return found
+    partitions: list[Partition] = []
+    for partition in direct + below:
+        if partition not in partitions:
+            partitions.append(partition)
+    return partitions
 
 
 def _within(need: Need, partition: Partition, other: Partition | None) -> Need:
@@ -329,7 +331,7 @@ def judge(packing: Packing, room: Room | None, steps: int = STEPS) -> FitVerdict
     if packing.unknown:
         return FitVerdict(FitAnswer.UNKNOWN, causes=packing.unknown, assumptions=packing.assumptions)
     grows = room is None or room.grows or room.unknown is not None
-    witness = next((one for one in packing.witnesses if one.scope is FitScope.EVER or not grows), None)
+    witness = next((witness for witness in packing.witnesses if witness.scope is FitScope.EVER or not grows), None)
     witness = witness or over_a_ceiling(packing, room)
     if witness is not None:
         return _never(witness, packing, budget)
@@ -389,8 +391,8 @@ def _unsure(packing: Packing, roles: Sequence[PackingRole], room: Room) -> tuple
         unsure = sorted(name for name, amount in role.pods.request.items() if amount > 0 and name in room.unsure)
         if unsure:
             # What only a scheduler counts, such as parts of a GPU, has a space in its name.
-            named = [name for name in unsure if " " not in name] or unsure
-            causes[f"not all nodes say how much they have of {sentence_list(named)}"] = None
+            shown = [name for name in unsure if " " not in name] or unsure
+            causes[f"not all nodes say how much they have of {sentence_list(shown)}"] = None
     return tuple(causes)
 
 
@@ -448,7 +450,7 @@ class Now:
             "domains": list(self.domains),
             "why": self.why or None,
             "nearest": self.nearest,
-            "short": [one._asdict() for one in self.short],
+            "short": [shortfall._asdict() for shortfall in self.short],
             "wouldHaveToGo": None
             if self.leaving is None
             else {"gangs": list(self.leaving.gangs), "ofOtherNamespaces": self.leaving.others},
@@ -497,20 +499,20 @@ class Usage(NamedTuple):
 
     def by_node(self, without: Collection[ObjectKey] = ()) -> dict[str, dict[str, int]]:
         """Returns what is used on each node, without the pods of some gangs, by namespace and name."""
-        found: dict[str, dict[str, int]] = {}
+        used: dict[str, dict[str, int]] = {}
         gone = {pod for gang in without for pod in self.pods.of_gang(*gang)}
         for node in self.pods.nodes:
-            self._add(found, node, self.pods.used_on(node).items())
+            self._add(used, node, self.pods.used_on(node).items())
         for key in gone:
-            self._add(found, self.pods[key].node, ((name, -amount) for name, amount in self.pods[key].amounts))
+            self._add(used, self.pods[key].node, ((name, -amount) for name, amount in self.pods[key].amounts))
         for kept in self.reservations.values():
-            self._add(found, kept.node, kept.amounts)
+            self._add(used, kept.node, kept.amounts)
         for node, amounts in self.lost.items():
-            self._add(found, node, amounts)
-        return found
+            self._add(used, node, amounts)
+        return used
 
-    def _add(self, found: dict[str, dict[str, int]], node: str, amounts: Iterable[tuple[str, int]]) -> None:
-        used = found.setdefault(node, {})
+    def _add(self, by_node: dict[str, dict[str, int]], node: str, amounts: Iterable[tuple[str, int]]) -> None:
+        used = by_node.setdefault(node, {})
         for resource, amount in amounts:
             for name, units in self.counted(resource, amount):
                 used[name] = used.get(name, 0) + units
@@ -529,27 +531,28 @@ def free_room(room: Room, usage: Usage, without: Collection[ObjectKey] = ()) -> 
     """Returns what is free of a room, as if the pods of some gangs were gone, without nodes that are yet to come."""
     used = usage.by_node(without)
     classes: list[NodeClass] = []
-    for found in room.classes:
-        if found.future or found.number is None:
+    for node_class in room.classes:
+        if node_class.future or node_class.number is None:
             continue
         alike: dict[tuple[tuple[str, int], ...], list[str]] = {}
-        for node in found.nodes:
+        for node in node_class.nodes:
             if node not in usage.closed:
                 taken = used.get(node, {})
-                left = {resource: max(has - taken.get(resource, 0), 0) for resource, has in found.capacity.items()}
+                left = {resource: max(has - taken.get(resource, 0), 0) for resource, has in node_class.capacity.items()}
                 alike.setdefault(tuple(left.items()), []).append(node)
         classes += [
-            found._replace(capacity=dict(left), number=len(nodes), nodes=tuple(nodes)) for left, nodes in alike.items()
+            node_class._replace(capacity=dict(left), number=len(nodes), nodes=tuple(nodes))
+            for left, nodes in alike.items()
         ]
     return replace(room, classes=tuple(classes), grows=False, memo={})
 
 
 def now_of(packing: Packing, room: Room, usage: Usage, gang: ObjectKey, steps: int = STEPS) -> Now:
     """Returns whether a gang fits now. `gang` is its namespace and name: what its own pods use counts as free."""
-    found, nearest = _estimate(packing, room, usage, gang, steps)
-    if found.answer is not NowAnswer.SHORT:
-        return found
-    return replace(found, leaving=_leaving(_nodes_only(packing), room, usage, gang, nearest, steps))
+    now, nearest = _estimate(packing, room, usage, gang, steps)
+    if now.answer is not NowAnswer.SHORT:
+        return now
+    return replace(now, leaving=_leaving(_nodes_only(packing), room, usage, gang, nearest, steps))
 
 
 def room_now(packing: Packing, room: Room, usage: Usage, gang: ObjectKey, steps: int = STEPS) -> Now:
@@ -579,7 +582,7 @@ def _nodes_only(packing: Packing) -> Packing:
 
 def _places_in(verdict: FitVerdict, rooms: Sequence[DomainRoom]) -> tuple[str, ...]:
     """Returns the domains of a placement as messages call them, or its nodes where no domain is required."""
-    called = {one.name: one.called for one in rooms}
+    called = {room.name: room.called for room in rooms}
     places = (
         placed.node if placed.domain is None else called.get(placed.domain, placed.domain)
         for placed in verdict.placement
@@ -587,17 +590,17 @@ def _places_in(verdict: FitVerdict, rooms: Sequence[DomainRoom]) -> tuple[str, .
     return tuple(dict.fromkeys(places))
 
 
-def _nearest(domains: Sequence[DomainRoom], named: str | None, short: Sequence[Shortfall]) -> DomainRoom | None:
+def _nearest(domains: Sequence[DomainRoom], domain_name: str | None, short: Sequence[Shortfall]) -> DomainRoom | None:
     """Returns the domain that comes nearest: the one that the witness names, else the one with most of what is
     short.
     """
     for domain in domains:
-        if named in {domain.name, domain.called}:
+        if domain_name in {domain.name, domain.called}:
             return domain
-    lacking = [one.resource for one in short if domains and one.resource in domains[0].total] or list(
+    lacking = [shortfall.resource for shortfall in short if domains and shortfall.resource in domains[0].total] or list(
         domains[0].total if domains else ()
     )
-    return max(domains, key=lambda one: [(one.free or {}).get(name, 0) for name in lacking], default=None)
+    return max(domains, key=lambda room: [(room.free or {}).get(name, 0) for name in lacking], default=None)
 
 
 def _leaving(
@@ -606,7 +609,7 @@ def _leaving(
     """Returns a small set of running gangs without which the gang would fit, or None if there is none."""
     if domain is None:
         return None
-    running = [one for one in _running_in(packing, room, usage, domain) if one != gang][:_MOST_GANGS]
+    running = [other for other in _running_in(packing, room, usage, domain) if other != gang][:_MOST_GANGS]
 
     def enough(gone: Sequence[ObjectKey]) -> bool:
         return judge(packing, free_room(room, usage, [gang, *gone]), steps).answer is FitAnswer.FITS
@@ -614,8 +617,8 @@ def _leaving(
     chosen = _smallest(running, enough)
     if chosen is None:
         return None
-    own = tuple(sorted(name for namespace, name in chosen if namespace == gang[0]))
-    return Leaving(own, len(chosen) - len(own))
+    names = tuple(sorted(name for namespace, name in chosen if namespace == gang[0]))
+    return Leaving(names, len(chosen) - len(names))
 
 
 def _smallest(running: Sequence[ObjectKey], enough: Callable[[Sequence[ObjectKey]], bool]) -> list[ObjectKey] | None:
@@ -624,7 +627,7 @@ def _smallest(running: Sequence[ObjectKey], enough: Callable[[Sequence[ObjectKey
     """
     if not enough(running):
         return None
-    alone = next((one for one in running[: -_MOST_ALONE - 1 : -1] if enough([one])), None)
+    alone = next((gang for gang in running[: -_MOST_ALONE - 1 : -1] if enough([gang])), None)
     if alone is not None:
         return [alone]
     low, high = 1, len(running)
@@ -635,8 +638,8 @@ def _smallest(running: Sequence[ObjectKey], enough: Callable[[Sequence[ObjectKey
         else:
             low = middle + 1
     chosen = list(running[:high])
-    for one in list(chosen):
-        others = [other for other in chosen if other != one]
+    for gang in list(chosen):
+        others = [other for other in chosen if other != gang]
         if enough(others):
             chosen = others
     return chosen
@@ -647,12 +650,12 @@ def _running_in(packing: Packing, room: Room, usage: Usage, domain: DomainRoom) 
     partition = next(iter(partitions_of(packing)), None)
     of_nodes = {} if partition is None else domains_by_node(partition)
     uses: dict[ObjectKey, int] = {}
-    for found in room.classes:
-        if found.roles:
-            for node in found.nodes:
-                if domain.name in numbers_in(found._replace(nodes=(node,), number=1), partition, of_nodes):
+    for node_class in room.classes:
+        if node_class.roles:
+            for node in node_class.nodes:
+                if domain.name in numbers_in(node_class._replace(nodes=(node,), number=1), partition, of_nodes):
                     _add_uses(uses, node, usage, domain.total)
-    return sorted(uses, key=lambda one: (-uses[one], one))
+    return sorted(uses, key=lambda gang: (-uses[gang], gang))
 
 
 def _add_uses(uses: dict[ObjectKey, int], node: str, usage: Usage, total: Mapping[str, int]) -> None:

@@ -133,8 +133,8 @@ class ControllerChanges(NamedTuple):
         """Returns a template with the tolerations. Raises `Malformed`."""
         if not self.tolerations:
             return template
-        own = sequence(template.spec.get("tolerations"))
-        return template.with_spec({**template.spec, "tolerations": [*own, *self.tolerations]})
+        tolerations = sequence(template.spec.get("tolerations"))
+        return template.with_spec({**template.spec, "tolerations": [*tolerations, *self.tolerations]})
 
 
 NO_CHANGES = ControllerChanges()
@@ -144,10 +144,10 @@ def changes_of(workload: OptedInWorkload) -> ControllerChanges:
     """Returns what the controller of a workload changes. Raises `Malformed`."""
     if isinstance(workload, LeaderWorkerSet) and workload.annotations.get(SUBGROUP_EXCLUSIVE):
         return ControllerChanges(left_out=(_EXCLUSIVE.format("LeaderWorkerSet"),))
-    named = {key for annotations in _annotations(workload) for key in _OF_JOB_SET if key in annotations}
+    keys = {key for annotations in _annotations(workload) for key in _OF_JOB_SET if key in annotations}
     return ControllerChanges(
-        (_GIVEN_NODES,) if jobset.NODE_SELECTOR in named else (),
-        (_EXCLUSIVE.format("JobSet"),) if jobset.EXCLUSIVE in named else (),
+        (_GIVEN_NODES,) if jobset.NODE_SELECTOR in keys else (),
+        (_EXCLUSIVE.format("JobSet"),) if jobset.EXCLUSIVE in keys else (),
     )
 
 
@@ -194,7 +194,7 @@ def shapes_of_workload(workload: OptedInWorkload, volcano: str | None = None) ->
         return []
     if isinstance(workload, LeaderWorkerSet):
         return [] if workload.replicas <= 0 else [_of_group(workload)]
-    found = []
+    shapes = []
     changes = changes_of(workload)
     for gang in gangs_of(workload):
         members = tuple(
@@ -202,10 +202,10 @@ def shapes_of_workload(workload: OptedInWorkload, volcano: str | None = None) ->
             for member in gang.members
             for part in gang.parts[member.name]
         )
-        found.append(_of_opted_in(gang, members, changes))
-        if len(found) == MOST_SHAPES:
+        shapes.append(_of_opted_in(gang, members, changes))
+        if len(shapes) == MOST_SHAPES:
             break
-    return found
+    return shapes
 
 
 def _of_volcano_job(workload: OptedInWorkload, scheduler: str) -> list[GangShape]:
@@ -267,8 +267,8 @@ def _of_group(workload: LeaderWorkerSet) -> GangShape:
     (name,) = gang.parts
     roles: dict[FieldPath, MemberShape] = {}
     for part in workload.parts:
-        known = roles.get(part.place)
-        count = part.each + (0 if known is None else known.pods)
+        before = roles.get(part.place)
+        count = part.each + (0 if before is None else before.pods)
         roles[part.place] = _of_part(gang, name, part, count)
     return _of_opted_in(gang, tuple(roles.values()), changes_of(workload))._replace(more=workload.replicas - 1)
 
@@ -285,8 +285,8 @@ def _of_part(
     needed = pods if minimum is None else minimum
     workload = gang.workload
     label = NAME_LABELS.get(workload.kind)
-    named = _is_named(workload.raw) and len(workload.name) <= LABEL_VALUE_LIMIT
-    written = {label: workload.name} if label is not None and named else {}
+    has_name_label = _is_named(workload.raw) and len(workload.name) <= LABEL_VALUE_LIMIT
+    written = {label: workload.name} if label is not None and has_name_label else {}
     return MemberShape(
         f"{gang.name}-{role}",
         part.place,
@@ -347,27 +347,32 @@ class _OfSet:
         members = [self._member(clique, clique.name, 1) for clique in workload.cliques if clique.group is None]
         subsets: list[SubsetShape] = []
         left = MOST_LISTED
-        for one in groups:
-            listed = min(one.group.first_replicas, left) if self._has_domains(one) else 0
+        for group_cliques in groups:
+            listed = min(group_cliques.group.first_replicas, left) if self._has_domains(group_cliques) else 0
             left -= listed
             for index in range(listed):
-                self._add_replica(one, index, members, subsets)
-            if (rest := one.group.first_replicas - listed) > 0:
-                if self._has_domains(one):
-                    self._left_out[f"the domains of the replicas of {one.group.name} above {listed}"] = None
-                members += [self._member(clique, f"{one.group.name}-{clique.name}", rest) for clique in one.cliques]
+                self._add_replica(group_cliques, index, members, subsets)
+            if (rest := group_cliques.group.first_replicas - listed) > 0:
+                if self._has_domains(group_cliques):
+                    self._left_out[f"the domains of the replicas of {group_cliques.group.name} above {listed}"] = None
+                members += [
+                    self._member(clique, f"{group_cliques.group.name}-{clique.name}", rest)
+                    for clique in group_cliques.cliques
+                ]
         yield self._shape(self._names.first(self._base), workload.topology, members, subsets, 1)
-        for one in [one for one in groups if one.group.further_replicas][: MOST_SHAPES - 1]:
-            yield self._further(one)
+        for group_cliques in [group_cliques for group_cliques in groups if group_cliques.group.further_replicas][
+            : MOST_SHAPES - 1
+        ]:
+            yield self._further(group_cliques)
 
-    def _further(self, one: GroupCliques) -> GangShape:
+    def _further(self, group_cliques: GroupCliques) -> GangShape:
         """Returns the gang of a scaling-group replica above the minimum. The constraint of its group is that of the
         whole gang up to v0.1.0-alpha.11, and one on a subset of it since.
         """
-        group = one.group
+        group = group_cliques.group
         members: list[MemberShape] = []
         subsets: list[SubsetShape] = []
-        self._add_replica(one, max(group.min_available, 0), members, subsets)
+        self._add_replica(group_cliques, max(group.min_available, 0), members, subsets)
         whole = self._workload.topology
         if self._legacy:
             subsets, whole = [], group.topology or whole
@@ -394,15 +399,15 @@ class _OfSet:
         )
 
     def _add_replica(
-        self, one: GroupCliques, index: int, members: list[MemberShape], subsets: list[SubsetShape]
+        self, group_cliques: GroupCliques, index: int, members: list[MemberShape], subsets: list[SubsetShape]
     ) -> None:
-        name = f"{one.group.name}-{index}"
-        own = [self._member(clique, f"{name}-{clique.name}", 1) for clique in one.cliques]
-        members += own
-        domain = self._domain(one.group.topology)
+        name = f"{group_cliques.group.name}-{index}"
+        replica_members = [self._member(clique, f"{name}-{clique.name}", 1) for clique in group_cliques.cliques]
+        members += replica_members
+        domain = self._domain(group_cliques.group.topology)
         if domain.key is not None and domain.at is not None:
-            named = tuple(member.name for member in own)
-            subsets.append(SubsetShape(f"{self._base}-{name}", named, domain.key, domain.at))
+            names = tuple(member.name for member in replica_members)
+            subsets.append(SubsetShape(f"{self._base}-{name}", names, domain.key, domain.at))
 
     def _member(self, clique: Clique, name: str, times: int) -> MemberShape:
         # Of many replicas that are counted together, the domain of each is left out.
@@ -437,9 +442,9 @@ class _OfSet:
             **labels,
         }
 
-    def _has_domains(self, one: GroupCliques) -> bool:
+    def _has_domains(self, group_cliques: GroupCliques) -> bool:
         """Returns whether the replicas of a group must be told apart."""
-        topologies = (one.group.topology, *(clique.topology for clique in one.cliques))
+        topologies = (group_cliques.group.topology, *(clique.topology for clique in group_cliques.cliques))
         return any(topology is not None and topology.required for topology in topologies)
 
     def _domain(self, topology: Topology | None) -> _Domain:
@@ -470,15 +475,15 @@ def changes_pods(workload: MadeJobSet) -> bool:
 
 def _patches_pods(patch: object) -> bool:
     """Returns whether a runtime patch says anything about the spec of pods."""
-    found: object = patch
+    holder: object = patch
     for field in ("trainingRuntimeSpec", "template", "spec"):
-        found = found.get(field) if isinstance(found, Mapping) else None
-    jobs = found.get("replicatedJobs") if isinstance(found, Mapping) else None
+        holder = holder.get(field) if isinstance(holder, Mapping) else None
+    jobs = holder.get("replicatedJobs") if isinstance(holder, Mapping) else None
     for job in _items(jobs):
-        one: object = job
+        job_holder: object = job
         for field in ("template", "spec", "template", "spec"):
-            one = one.get(field) if isinstance(one, Mapping) else None
-        if one:
+            job_holder = job_holder.get(field) if isinstance(job_holder, Mapping) else None
+        if job_holder:
             return True
     return False
 
@@ -512,10 +517,10 @@ def shape_of_gang(podgang: PodGang, pods: Mapping[str, Iterable[Pod]], record: R
     """Returns the shape of a gang with these pods, by the name of their member. Return None if a pod is on a node, has
     ended or is being deleted: the gang is not fresh. Raises `Malformed`.
     """
-    known = {member: list(found) for member, found in pods.items()}
-    if not all(_is_fresh(pod) for found in known.values() for pod in found):
+    pods_by_member = {member: list(member_pods) for member, member_pods in pods.items()}
+    if not all(_is_fresh(pod) for member_pods in pods_by_member.values() for pod in member_pods):
         return None
-    templates = {name: [_ungated(pod.template) for pod in found] for name, found in known.items()}
+    templates = {name: [_ungated(pod.template) for pod in member_pods] for name, member_pods in pods_by_member.items()}
     return shape_of_templates(podgang, templates, record)
 
 
@@ -533,12 +538,12 @@ def shape_of_templates(podgang: PodGang, pods: Mapping[str, Sequence[PodTemplate
     """
     members, left_out = [], []
     for member in podgang.members:
-        found = pods.get(member.name, ())
-        if not found or any(kept(found[0]) != kept(other) for other in found[1:]):
+        templates = pods.get(member.name, ())
+        if not templates or any(kept(templates[0]) != kept(other) for other in templates[1:]):
             if member.min_replicas > 0:
-                left_out.append(f"the pods of {member.name}, which {'differ' if found else 'are missing'}")
+                left_out.append(f"the pods of {member.name}, which {'differ' if templates else 'are missing'}")
             continue
-        template = found[0]
+        template = templates[0]
         required = member.constraint.required
         at = None if required is None else member.constraint.path / "required"
         members.append(
@@ -547,17 +552,18 @@ def shape_of_templates(podgang: PodGang, pods: Mapping[str, Sequence[PodTemplate
                 template.spec_path,
                 template,
                 max(member.min_replicas, 0),
-                len(found),
+                len(templates),
                 required,
                 at,
                 part=member.name,
             )
         )
-    named = {member.name for member in members}
+    names = {member.name for member in members}
     subsets = [
-        SubsetShape(one.name, inside, one.constraint.required, one.constraint.path / "required")
-        for one in podgang.group_configs
-        if one.constraint.required is not None and (inside := tuple(name for name in one.members if name in named))
+        SubsetShape(config.name, inside, config.constraint.required, config.constraint.path / "required")
+        for config in podgang.group_configs
+        if config.constraint.required is not None
+        and (inside := tuple(name for name in config.members if name in names))
     ]
     whole = podgang.constraint.required
     return GangShape(
@@ -580,14 +586,15 @@ def shape_of_templates(podgang: PodGang, pods: Mapping[str, Sequence[PodTemplate
 def kept(template: PodTemplate) -> str:
     """Returns what two pods must have in common to be equal for a scheduler."""
     spec = template.spec
-    found: dict[str, Any] = {field: spec.get(field) for field in _OF_PODS if spec.get(field)}
+    parts: dict[str, Any] = {field: spec.get(field) for field in _OF_PODS if spec.get(field)}
     for field in ("containers", "initContainers"):
-        found[field] = [
-            [mapping(one).get(of_container) for of_container in _OF_CONTAINERS] for one in sequence(spec.get(field))
+        parts[field] = [
+            [mapping(container).get(of_container) for of_container in _OF_CONTAINERS]
+            for container in sequence(spec.get(field))
         ]
-    found["labels"] = {key: value for key, value in template.labels.items() if key not in OF_ONE_POD}
-    found["annotations"] = {key: value for key, value in template.annotations.items() if key.startswith(_OF_REQUESTS)}
-    return json.dumps(found, sort_keys=True, default=str)
+    parts["labels"] = {key: value for key, value in template.labels.items() if key not in OF_ONE_POD}
+    parts["annotations"] = {key: value for key, value in template.annotations.items() if key.startswith(_OF_REQUESTS)}
+    return json.dumps(parts, sort_keys=True, default=str)
 
 
 def _is_fresh(pod: Pod) -> bool:

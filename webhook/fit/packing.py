@@ -106,15 +106,15 @@ def growth_of(facts: ClusterFacts, settings: FitSettings) -> NodeGrowth:
         return FIXED
     if settings.nodes is Growth.MAY_GROW:
         return NodeGrowth(grows=True, why="the configuration")
-    for part, found in _growers(facts):
-        if found:
+    for part, growers in _growers(facts):
+        if growers:
             return NodeGrowth(grows=True, why=_CALLED[part])
     if facts.node_pools is None and facts.nodes is not None and facts.nodes.has_key(NODE_POOL_LABEL):
         # A list of nodes alone shows that Karpenter made some of them.
         return NodeGrowth(grows=True, why=_CALLED[NODE_POOLS.part])
     if any(check.controller == PROVISIONING for check in (facts.admission_checks or {}).values()):
         return NodeGrowth(grows=True, why="Kueue, which asks for nodes by a ProvisioningRequest")
-    unread = next((part for part, found in _growers(facts) if found is None and _is_served(facts, part)), None)
+    unread = next((part for part, growers in _growers(facts) if growers is None and _is_served(facts, part)), None)
     if unread is None:
         return FIXED
     return NodeGrowth(grows=True, why=f"{_CALLED[unread]}, which could not be read", known=False)
@@ -134,7 +134,7 @@ def _is_served(facts: ClusterFacts, part: str) -> bool:
     """Returns whether the cluster surely serves a kind of that part. Without a list of kinds nothing is known to be
     missing.
     """
-    apis = (one.resource.api for one in GROWTH if one.part == part)
+    apis = (projection.resource.api for projection in GROWTH if projection.part == part)
     return facts.apis is not None and any(api in facts.apis or not api.group for api in apis)
 
 
@@ -425,27 +425,27 @@ def roles_of(shape: GangShape, reading: PodReading, claimed: ClusterFacts | None
         needed.setdefault(member.called, member)
     templates = {name: member.template for name, member in needed.items()}
     written = _written(shape)
-    found: dict[str, PodNeeds] = {}
+    needs: dict[str, PodNeeds] = {}
     for name, member in needed.items():
         pods = needs_of(
             member.template, reading, templates, stored=shape.stored, namespace=shape.namespace, written=written
         )
-        found[name] = pods if claimed is None else with_devices(pods, member, shape, claimed)
+        needs[name] = pods if claimed is None else with_devices(pods, member, shape, claimed)
     if not reading.both_ways:
-        found = mutual(found)
-    return Roles({name: PackingRole(name, needed[name].at, pods) for name, pods in found.items()})
+        needs = mutual(needs)
+    return Roles({name: PackingRole(name, needed[name].at, pods) for name, pods in needs.items()})
 
 
 def _written(shape: GangShape) -> Mapping[str, Mapping[str, str]]:
     """Returns the labels that controllers write into all pods of each role."""
-    found: dict[str, Mapping[str, str]] = {}
+    written: dict[str, Mapping[str, str]] = {}
     for member in shape.members:
         role = member.called
-        before = found.get(role, member.written)
+        before = written.get(role, member.written)
         if before != member.written:
             before = {key: value for key, value in before.items() if member.written.get(key) == value}
-        found[role] = before
-    return found
+        written[role] = before
+    return written
 
 
 def pods_one_by_one(shape: GangShape, roles: Roles) -> Packing:

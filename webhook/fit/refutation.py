@@ -91,15 +91,17 @@ def refused_by_subsets(part: NeedPart, area: Area, ground: Ground, budget: StepB
     floors = ground.floors_in(area)
     for k in range(-1, len(ground.resources)):
         weights = [1 if k < 0 else request[k] for request in ground.requests]
-        asked = None if part.vector is None else [pods * one for pods, one in zip(part.vector, weights, strict=True)]
+        requested = (
+            None if part.vector is None else [pods * weight for pods, weight in zip(part.vector, weights, strict=True)]
+        )
         # One kind by itself can use so much, so all of them can, too.
-        alone = [floor * one for floor, one in zip(floors, weights, strict=True)]
+        alone = [floor * weight for floor, weight in zip(floors, weights, strict=True)]
         for subset in _subsets(kinds):
-            budget.spend(2 if asked else 8)
+            budget.spend(2 if requested else 8)
             needed = (
-                sum([asked[kind] for kind in subset])
-                if asked
-                else least(part, [one if kind in subset else 0 for kind, one in enumerate(weights)])
+                sum([requested[kind] for kind in subset])
+                if requested
+                else least(part, [weight if kind in subset else 0 for kind, weight in enumerate(weights)])
             )
             if needed <= max([alone[kind] for kind in subset]):
                 continue
@@ -117,10 +119,10 @@ def usable_by(mask: int, k: int, ground: Ground, budget: StepBudget) -> list[int
     The steps are spent also where it is known already, so that an answer does not depend on what was asked before.
     """
     budget.spend(len(ground.shapes) * (1 + mask.bit_count() // 2))
-    found = ground.usable.get((mask, k))
-    if found is None:
-        found = ground.usable[mask, k] = [_usable_on(shape, mask, k, ground) for shape in range(len(ground.shapes))]
-    return found
+    usable = ground.usable.get((mask, k))
+    if usable is None:
+        usable = ground.usable[mask, k] = [_usable_on(shape, mask, k, ground) for shape in range(len(ground.shapes))]
+    return usable
 
 
 def kinds_of(vector: tuple[int, ...]) -> tuple[int, ...]:
@@ -133,7 +135,7 @@ def _choice_refused(part: NeedPart, area: Area, ground: Ground, budget: StepBudg
     floors, totals = ground.floors_in(area), ground.totals_in(area)
     budget.spend((ground.kinds + len(ground.resources)) * (1 + len(part.children)))
     for kind, floor in enumerate(floors):
-        needed = least(part, [int(one == kind) for one in range(ground.kinds)])
+        needed = least(part, [int(other == kind) for other in range(ground.kinds)])
         if needed > floor:
             return Refusal("C2" if floor else "C1", part, area, (kind,), None, needed, floor)
     for k, there in enumerate(totals):
@@ -161,7 +163,7 @@ def _usable_on(shape: int, mask: int, k: int, ground: Ground) -> int:
         if mask >> kind & 1 and floors[kind]
     ]
     rows = ground.node_conflicts[shape]
-    if len(pods) > 1 and all(rows[one] >> other & 1 for (_, _, one), (_, _, other) in combinations(pods, 2)):
+    if len(pods) > 1 and all(rows[kind] >> other & 1 for (_, _, kind), (_, _, other) in combinations(pods, 2)):
         # One kind excludes the others.
         return max(request * floor for request, floor, _ in pods)
     everything = sum(request * floor for request, floor, _ in pods)
@@ -226,15 +228,15 @@ def _cliques(rows: tuple[int, ...], kinds: tuple[int, ...]) -> Iterator[tuple[in
     """Yields the largest sets of kinds that conflict with themselves and one another, one for each kind that begins
     it.
     """
-    found = set()
+    cliques = set()
     for first in kinds:
         clique: list[int] = []
         for kind in (first, *kinds):
             if kind not in clique and all(rows[kind] >> other & 1 for other in (*clique, kind)):
                 clique.append(kind)
         if clique:
-            found.add(tuple(sorted(clique)))
-    yield from sorted(found)
+            cliques.add(tuple(sorted(clique)))
+    yield from sorted(cliques)
 
 
 def _values(area: Area, key: int, clique: tuple[int, ...], ground: Ground) -> int:
@@ -258,34 +260,34 @@ class Refuter:
         self.budget = budget
         self.strong = strong
         # An area stands for itself, and stays as long as what is known of it.
-        self._known: dict[tuple[Any, Area], Refusal | None] = {}
+        self._refusals: dict[tuple[Any, Area], Refusal | None] = {}
 
     def refused(self, part: NeedPart, area: Area) -> Refusal | None:
         """Returns why the part cannot be placed, or None if that is not shown."""
         if part.within is None:
             return self.refused_inside(part, area)
         key = part.key, area
-        if key not in self._known:
-            self._known[key] = self._refused_in_each(part, area)
-        return self._known[key]
+        if key not in self._refusals:
+            self._refusals[key] = self._refused_in_each(part, area)
+        return self._refusals[key]
 
     def refused_inside(self, part: NeedPart, area: Area) -> Refusal | None:
         """Returns why the part cannot be placed in the area once that is its domain."""
-        found = simply_refused(part, area, self.ground, self.budget)
-        if found is None and self.strong:
-            found = refused_by_subsets(part, area, self.ground, self.budget)
-        if found is not None or part.kind >= 0:
-            return found
+        refusal = simply_refused(part, area, self.ground, self.budget)
+        if refusal is None and self.strong:
+            refusal = refused_by_subsets(part, area, self.ground, self.budget)
+        if refusal is not None or part.kind >= 0:
+            return refusal
         if part.chooses:
             return self._choice_refused(part, area)
         content = content_of(part)
         self.budget.spend(len(content.items) + len(content.choices))
         for item in content.items:
-            if (found := self.refused(item.part, area) or self._too_many(item, area)) is not None:
-                return found
+            if (refusal := self.refused(item.part, area) or self._too_many(item, area)) is not None:
+                return refusal
         for _, choice in content.choices:
-            if (found := self.refused_inside(choice, area)) is not None:
-                return found
+            if (refusal := self.refused_inside(choice, area)) is not None:
+                return refusal
         return None
 
     def domains(self, part: NeedPart, area: Area) -> tuple[EqualDomains, ...]:
@@ -299,29 +301,29 @@ class Refuter:
         domains = self.domains(part, area)
         self.budget.spend(1)
         for domain in reversed(domains):
-            found = self.refused_inside(part, domain.area)
-            if found is None:
+            refusal = self.refused_inside(part, domain.area)
+            if refusal is None:
                 return None
-            found = Refusal("D", part, area, partition=part.within, domain=domain, inner=found)
-            if nearest is None or nearness(found) > nearness(nearest):
-                nearest = found
+            refusal = Refusal("D", part, area, partition=part.within, domain=domain, inner=refusal)
+            if nearest is None or nearness(refusal) > nearness(nearest):
+                nearest = refusal
         return nearest or Refusal("D", part, area, partition=part.within)
 
     def _too_many(self, item: DomainItem, area: Area) -> Refusal | None:
         """Equal children that each need a domain: the sum over the domains of how many each could have."""
-        wanted = len(item.paths)
-        if wanted == 1:
+        number = len(item.paths)
+        if number == 1:
             return None
         there = 0
         domains = self.domains(item.part, area)
         # The largest first: mostly there is room enough.
         for domain in reversed(domains):
             self.budget.spend(1)
-            there += min(domain.number, UNLIMITED) * self.copies(item.part, domain.area, wanted)
-            if there >= wanted:
+            there += min(domain.number, UNLIMITED) * self.copies(item.part, domain.area, number)
+            if there >= number:
                 return None
         nearest = domains[-1] if domains else None
-        return Refusal("D", item.part, area, (), None, wanted, there, item.part.within, nearest)
+        return Refusal("D", item.part, area, (), None, number, there, item.part.within, nearest)
 
     def copies(self, part: NeedPart, area: Area, most: int) -> int:
         """Returns how many times the part could be in the area, at most."""
@@ -343,19 +345,19 @@ class Refuter:
         dead, first = [], None
         self.budget.spend(len(part.children))
         for index, child in enumerate(part.children):
-            if (found := self.refused(child.part, area)) is not None:
+            if (refusal := self.refused(child.part, area)) is not None:
                 dead.append(index)
-                first = first or found
+                first = first or refusal
         placeable = self._placeable(part, frozenset(dead), area)
         if placeable < part.count:
             return Refusal("T", part, area, (), None, part.count, placeable, inner=first)
         left = only(part, frozenset(dead), self.ground) if dead else None
         if left is None:
             return None
-        found = simply_refused(left, area, self.ground, self.budget)
-        if found is None and self.strong:
-            found = refused_by_subsets(left, area, self.ground, self.budget)
-        return found
+        refusal = simply_refused(left, area, self.ground, self.budget)
+        if refusal is None and self.strong:
+            refusal = refused_by_subsets(left, area, self.ground, self.budget)
+        return refusal
 
     def _placeable(self, part: NeedPart, dead: frozenset[int], area: Area) -> int:
         """Returns how many children could be placed, each sort of them alone."""
@@ -369,7 +371,9 @@ class Refuter:
             else:
                 domains = self.domains(child.part, area)
                 self.budget.spend(len(domains))
-                total += min(most, sum(one.number * self.copies(child.part, one.area, most) for one in domains))
+                total += min(
+                    most, sum(domain.number * self.copies(child.part, domain.area, most) for domain in domains)
+                )
         return total
 
 
@@ -423,13 +427,13 @@ def _innermost(refusal: Refusal) -> Refusal:
 
 def _required(refusal: Refusal) -> Refusal | None:
     """Returns the innermost refusal that is about domains."""
-    found = None
+    required = None
     step: Refusal | None = refusal
     while step is not None:
         if step.partition is not None:
-            found = step
+            required = step
         step = step.inner if step.condition == "D" else None
-    return found
+    return required
 
 
 def _kinds_of(part: NeedPart, ground: Ground) -> tuple[int, ...]:
@@ -467,9 +471,9 @@ def _apart(inner: Refusal, ground: Ground) -> bool:
         if ground.floors[shape][kind]:
             by_resources += count * min(
                 (
-                    have // wanted
-                    for have, wanted in zip(ground.shapes[shape].capacity, ground.requests[kind], strict=True)
-                    if wanted
+                    have // request
+                    for have, request in zip(ground.shapes[shape].capacity, ground.requests[kind], strict=True)
+                    if request
                 ),
                 default=UNLIMITED,
             )
@@ -484,11 +488,11 @@ def _binding(inner: Refusal, ground: Ground) -> int | None:
     request = ground.requests[kind]
     usable = [shape for shape in ground.shapes if shape.kinds >> kind & 1]
     short: list[tuple[float, int]] = []
-    for k, wanted in enumerate(request):
-        if wanted:
+    for k, pod_request in enumerate(request):
+        if pod_request:
             most = max((shape.capacity[k] for shape in usable), default=0)
             # A pod slot is named only if nothing else explains it.
-            short.append(((most / wanted) + (ground.resources[k] == "pods"), k))
+            short.append(((most / pod_request) + (ground.resources[k] == "pods"), k))
     return min(short)[1] if short else None
 
 
@@ -530,27 +534,27 @@ def _sentence(refusal: Refusal, inner: Refusal, required: Refusal | None, ground
 
 def _in_a_domain(inner: Refusal, required: Refusal, ground: Ground) -> str:
     assert required.partition is not None  # noqa: S101 - that is what makes it required
-    named = required.partition.named
+    called = required.partition.named
     if required.domain is None and required is inner and not inner.needed:
-        return f"the pods of {required.part.name} need one {named}, and no node that they may use is in one"
+        return f"the pods of {required.part.name} need one {called}, and no node that they may use is in one"
     if inner is required:
         return (
-            f"{counted(inner.needed, 'group')} like {inner.part.name} need one {named} each; "
+            f"{counted(inner.needed, 'group')} like {inner.part.name} need one {called} each; "
             f"the nodes have room for {_there(inner.there)}"
         )
     nearest = "" if required.domain is None else f" {_domain_name(required.domain)}"
-    there = f"the largest {named}{nearest}"
+    there = f"the largest {called}{nearest}"
     if inner.condition == "C6":
-        return f"{_all_pods(inner, ground)} need one {named}; every way to place them in {there[4:]} was looked at"
+        return f"{_all_pods(inner, ground)} need one {called}; every way to place them in {there[4:]} was looked at"
     if inner.resource is not None:
         resource = ground.resources[inner.resource]
         return (
-            f"{_all_pods(inner, ground)} need one {named} with {amount(resource, inner.needed)} {_shown(resource)}; "
+            f"{_all_pods(inner, ground)} need one {called} with {amount(resource, inner.needed)} {_shown(resource)}; "
             f"{there} has {amount(resource, inner.there)}{_usable(inner)}"
         )
     if inner.condition == "C1":
-        return f"{_pods(inner, inner.needed, ground)} need one {named}; no node of {there[4:]} can take one"
-    return f"{_pods(inner, inner.needed, ground)} need one {named}; {there} has room for {_there(inner.there)}"
+        return f"{_pods(inner, inner.needed, ground)} need one {called}; no node of {there[4:]} can take one"
+    return f"{_pods(inner, inner.needed, ground)} need one {called}; {there} has room for {_there(inner.there)}"
 
 
 def _anywhere(inner: Refusal, ground: Ground) -> str:
@@ -591,12 +595,12 @@ def _no_node(inner: Refusal, ground: Ground) -> str:
     if binding is None:
         return f"no node can take a pod of {name}"
     resource = ground.resources[binding]
-    wanted = ground.requests[kind][binding]
+    request = ground.requests[kind][binding]
     most = max(shape.capacity[binding] for shape in usable)
-    if most >= wanted:
+    if most >= request:
         return f"no node has all that a pod of {name} requests"
     return (
-        f"a pod of {name} requests {amount(resource, wanted)} {_shown(resource)}; "
+        f"a pod of {name} requests {amount(resource, request)} {_shown(resource)}; "
         f"the largest node that it may use has {amount(resource, most)}"
     )
 
@@ -648,7 +652,7 @@ def _domain_name(domain: EqualDomains) -> str:
 def _shortfalls(inner: Refusal, ground: Ground) -> tuple[Shortfall, ...]:
     if inner.condition == "C1" and (binding := _binding(inner, ground)) is not None:
         kind = inner.kinds[0]
-        most = max((one.capacity[binding] for one in ground.shapes if one.kinds >> kind & 1), default=0)
+        most = max((shape.capacity[binding] for shape in ground.shapes if shape.kinds >> kind & 1), default=0)
         if most < ground.requests[kind][binding]:
             return (Shortfall(_shown(ground.resources[binding]), ground.requests[kind][binding], most),)
     if not inner.needed:
