@@ -39,7 +39,6 @@ from webhook.model.reading import Malformed, Manifest
 from webhook.validators.gang_scheduler import Choice
 from webhook.workloads.kueue_integration import CheckMode, runs_elsewhere
 from webhook.workloads.opted_in_workload import OptedInWorkload
-from webhook.workloads.pod_clique_set import PodCliqueSet
 from webhook.workloads.workload_kinds import WorkloadKinds
 
 # Kueue allows 32 KiB, repeats the message in conditions and events, and cuts events after 1 KiB.
@@ -80,12 +79,10 @@ class CheckAnswer(NamedTuple):
 
 
 class _Judged(NamedTuple):
-    """The findings that keep the gangs of an object from starting, and those of them that a change of the object alone
-    can cure.
-    """
+    """What keeps the gangs of an object from starting, and what of that a change of the object alone can cure."""
 
     scheduler: str
-    found: Sequence[Finding]
+    findings: Sequence[Finding]
     lasting: Sequence[Finding]
 
 
@@ -95,9 +92,7 @@ def not_judged(why: str) -> CheckAnswer:
 
 
 def workload_of(pod: Manifest, namespace: str, kinds: WorkloadKinds) -> Needed | None:
-    """Returns the workload that decides about a pod, as a fact; None if the pod is judged by itself. Raises
-    `Malformed`.
-    """
+    """Returns the workload that decides about a pod; None for a pod that is judged by itself. Raises `Malformed`."""
     pod_view = Pod(pod, namespace)
     if pod_view.podgang is not None and pod_view.workload is not None:
         return Needed("pod_clique_sets", (namespace, pod_view.workload))
@@ -113,9 +108,7 @@ def answer(
     settings: Settings,
     now: datetime | None = None,
 ) -> CheckAnswer:
-    """Returns the answer about the object of that group and kind for which Kueue has reserved quota. What an exception
-    covers at `now` is no fault.
-    """
+    """Returns the answer about an object that has quota. What an exception covers at `now` is no fault."""
     if namespace not in (facts.namespaces or ()):
         # Its labels may weaken the rules.
         return not_judged(f"the namespace {namespace} is not read yet")
@@ -133,8 +126,8 @@ def answer(
         if settings.admission_check is CheckMode.ON:
             return CheckAnswer(CheckOutcome.REJECTED, cut(message, MAX_MESSAGE_BYTES))
         return CheckAnswer(CheckOutcome.WOULD_REJECT, cut(f"would be rejected: {message}", MAX_MESSAGE_BYTES))
-    if judged.found:
-        message = f"not rejected, because other objects may cure it: {_message(judged.found)}"
+    if judged.findings:
+        message = f"not rejected, because other objects may cure it: {_message(judged.findings)}"
         return CheckAnswer(CheckOutcome.READY_WITH_FINDING, cut(message, MAX_MESSAGE_BYTES))
     return CheckAnswer(CheckOutcome.READY, cut(f"no rule of {judged.scheduler} denies it", MAX_MESSAGE_BYTES))
 
@@ -171,7 +164,13 @@ def _judged(
     unfit = [finding for finding in every if finding.action >= Action.WARN and _is_of_fit(finding)]
     lasting = _lasting(denials, workloads, profile, workload, choice, settings)
     if unfit and settings.ceiling(profile, facts, namespace) is Action.DENY:
-        cured = _own_changes(workload, profile, facts, settings)
+        # The proofs that hold for ever unless the object itself changes.
+        witnesses = (gang_fit.verdict.witness for gang_fit in fits_of(workload, profile, facts, settings))
+        cured = {
+            (f"{FIT_RULES}{witness.family}", str(witness.at), witness.why)
+            for witness in witnesses
+            if witness is not None and witness.scope is FitScope.EVER and witness.own_change
+        }
         lasting += [finding for finding in unfit if (finding.rule, str(finding.at), finding.why) in cured]
     return _Judged(profile.name, [*denials, *unfit], lasting)
 
@@ -194,20 +193,7 @@ def _lasting(
 
 
 def _is_of_fit(finding: Finding) -> bool:
-    """Returns whether a finding is a proof that a gang can never start."""
     return finding.rule.startswith(FIT_RULES)
-
-
-def _own_changes(
-    workload: PodCliqueSet | OptedInWorkload, profile: Profile, facts: ClusterFacts, settings: Settings
-) -> set[tuple[str, str, str]]:
-    """Returns the proofs that hold for ever unless the object itself changes: their rule, field and reason."""
-    witnesses = (gang_fit.verdict.witness for gang_fit in fits_of(workload, profile, facts, settings))
-    return {
-        (f"{FIT_RULES}{witness.family}", str(witness.at), witness.why)
-        for witness in witnesses
-        if witness is not None and witness.scope is FitScope.EVER and witness.own_change
-    }
 
 
 def _judged_pod(

@@ -105,9 +105,8 @@ def pod_context(pod: Pod, profile: Profile, facts: ClusterFacts, settings: Setti
 
 
 def softened(findings: Iterable[Finding], before: Iterable[Finding]) -> list[Finding]:
-    """Returns `findings`, with denials for faults that were there `before` turned into warnings.
-
-    Each old fault excuses one new fault, so a new faulty list item is not excused by an old one.
+    """Returns `findings`, with denials for faults that were there `before` turned into warnings. Each old fault excuses
+    one new fault, so a new faulty list item is not excused by an old one.
     """
     faults = list(before)
     excused = Counter(finding.identity for finding in faults)
@@ -162,17 +161,13 @@ def gang_context(  # noqa: PLR0913 - a context is one flat list of what rules ma
 
 
 def could_run(workload: PodCliqueSet, choice: Choice, facts: ClusterFacts, settings: Settings) -> tuple[str, ...]:
-    """Returns the other enabled schedulers that would run `workload` as it is written: no rule refuses it, everything
-    that it uses is honoured, and nothing is left unjudged.
-    """
+    """Returns the other enabled schedulers whose rules allow, judge and honour all of `workload` as it is written."""
     uses = capabilities_used(workload)
     schedulers = []
     for name, profile in settings.profiles.items():
         table = profile.backend.capabilities
         # The table alone excludes most schedulers, without running a rule.
-        if name == choice.scheduler or not all(
-            capability in table and table[capability].supported for capability in uses
-        ):
+        if name == choice.scheduler or not all(use in table and table[use].supported for use in uses):
             continue
         try:
             opinion = opinion_of(profile, workload, chosen_by_label(name, settings), facts, settings, uses)
@@ -202,32 +197,31 @@ def opinion_of(
     uses = capabilities_used(workload) if uses is None else uses
     # The context adds what the profile implies. The opinion covers only what the workload asks for.
     context = gang_context(profile, facts, choice, dict(uses), settings, workload)
-    rules = _every_rule(profile, profile.rules[settings.ceiling(profile, facts, workload.namespace)])
+    enforced = profile.rules[settings.ceiling(profile, facts, workload.namespace)]
+    actions = {bound.rule.id: bound.action for bound in enforced}
+    # A rule that is switched off still means that a capability is not honoured.
+    rules = [BoundRule(declared, actions.get(declared.id, Action.OFF)) for declared in profile.every_rule]
     return opinion_on(profile, uses, run(rules, context))
 
 
 def opinion_on(profile: Profile, uses: Uses, outcome: RuleOutcome, table: CapabilityTable | None = None) -> Opinion:
-    """Returns the opinion that follows from `outcome`, the result of all rules of `profile`. The workload uses `uses`;
-    `table` replaces the backend's own capability table.
-    """
-    about = _Subjects(profile.every_rule, uses)
+    """Returns the opinion that follows from `outcome` of all rules; `table` replaces that of the backend."""
+    by_rule = _Subjects(profile.every_rule, uses)
     table = profile.backend.capabilities if table is None else table
-    finding_subjects = [(finding, about.of(finding)) for finding in outcome.findings]
-    unjudged_subjects = [(missing, about.of(missing)) for missing in outcome.unjudged]
+    subjects = [(finding, by_rule.capabilities_of(finding)) for finding in outcome.findings]
+    missing_subjects = [(missing, by_rule.capabilities_of(missing)) for missing in outcome.unjudged]
     honours = tuple(
         _honour(
             capability,
             table.get(capability),
-            tuple(finding for finding, subjects in finding_subjects if capability in subjects),
-            tuple(missing for missing, subjects in unjudged_subjects if capability in subjects),
-            about.rules,
+            tuple(finding for finding, about in subjects if capability in about),
+            tuple(missing for missing, about in missing_subjects if capability in about),
+            by_rule.rules,
         )
         for capability in uses
     )
     findings = tuple(finding for finding in outcome.findings if finding.action is not Action.OFF)
-    others = tuple(
-        finding for finding, subjects in finding_subjects if not subjects and finding.action is not Action.OFF
-    )
+    others = tuple(finding for finding, about in subjects if not about and finding.action is not Action.OFF)
     answer = _answer(honours, findings, outcome.unjudged)
     return Opinion(profile.name, answer, honours, findings, tuple(outcome.unjudged), others)
 
@@ -237,14 +231,6 @@ def changed(opinion: Opinion, change: Callable[[Iterable[Finding]], Sequence[Fin
     findings = tuple(change(opinion.findings))
     answer = _answer(opinion.honours, findings, opinion.unjudged)
     return replace(opinion, answer=answer, findings=findings, others=tuple(change(opinion.others)))
-
-
-def _every_rule(profile: Profile, enforced: Sequence[BoundRule]) -> list[BoundRule]:
-    """Returns all rules, with those that are switched off: an unenforced rule still means that a capability is not
-    honoured.
-    """
-    actions = {bound.rule.id: bound.action for bound in enforced}
-    return [BoundRule(declared, actions.get(declared.id, Action.OFF)) for declared in profile.every_rule]
 
 
 class _Subjects:
@@ -260,7 +246,7 @@ class _Subjects:
             for use in places:
                 self._places.setdefault(use.path, set()).add(capability)
 
-    def of(self, finding: Finding | Unjudged) -> frozenset[Capability]:
+    def capabilities_of(self, finding: Finding | Unjudged) -> frozenset[Capability]:
         among = self.rules[finding.rule].capabilities & self._uses
         return frozenset((among or self._uses) & self._places.get(finding.at, set())) or among
 

@@ -41,9 +41,7 @@ def domains_by_node(partition: Partition) -> Mapping[str, Sequence[str]]:
 
 
 def membership_of(node: NodeClass, partition: Partition, of_nodes: Mapping[str, Sequence[str]]) -> DomainMembership:
-    """Returns the domains of a class; `of_nodes` is `domains_by_node` of the partition. A future node may get the
-    labels that it lacks, and may become a member of anything.
-    """
+    """Returns the domains of a class. A future node may get labels and memberships. `of_nodes`: `domains_by_node`."""
     if partition.members is not None:
         if not node.nodes or node.future:
             return _EVERY
@@ -85,9 +83,7 @@ _KEPT = 8
 def domains_in(
     area: Area, partition: Partition, ground: Ground, deeper: Sequence[Partition] = ()
 ) -> Sequence[EqualDomains]:
-    """Returns the domains of an area, the smallest first. Two are equal only if their own domains in the `deeper`
-    partitions are, too.
-    """
+    """Returns the domains of an area, the smallest first. Those equal also in the `deeper` ones are one entry."""
     key = (partition_key(partition), *map(partition_key, deeper))
     kept = area.inner.get(key)
     if kept is None:
@@ -123,7 +119,9 @@ def partition_key(partition: Partition) -> tuple[Any, ...]:
 
 def _domains_in(area: Area, partition: Partition, ground: Ground, deeper: Sequence[Partition]) -> list[EqualDomains]:
     if area.single:
-        return [EqualDomains((area,), (_first_name(area, ground),), 1)]
+        names, ordinal = ground.room.classes[area.classes[0]].nodes, area.ordinal or 0
+        name = names[ordinal] if ordinal < len(names) else f"node {ordinal}"
+        return [EqualDomains((area,), (name,), 1)]
     classes: dict[str, list[int]] = {}
     each: list[int] = []
     every: list[int] = []
@@ -144,24 +142,20 @@ def _domains_in(area: Area, partition: Partition, ground: Ground, deeper: Sequen
             every.append(index)
         for name in of_class.names:
             classes.setdefault(name, []).append(index)
-    areas = [(name, ground.area([*inside, *every])) for name, inside in classes.items()]
+    areas = [(name, ground.area([*indexes, *every])) for name, indexes in classes.items()]
     if every:
         areas.append(("", ground.area(every)))
-    domains = _merged(areas, ground, deeper)
+    equal: dict[Any, list[tuple[str, Area]]] = {}
+    for name, inside in areas:
+        equal.setdefault(_composition(inside, ground, deeper), []).append((name, inside))
+    domains = [
+        EqualDomains(tuple(inside for _, inside in group), tuple(name for name, _ in group), len(group))
+        for group in equal.values()
+    ]
     for index in each:
         names = ground.room.classes[index].nodes or (f"node {index}",)
         domains.append(EqualDomains((ground.area([index], single=True),), names, ground.number(index)))
     return domains
-
-
-def _merged(areas: Iterable[tuple[str, Area]], ground: Ground, deeper: Sequence[Partition]) -> list[EqualDomains]:
-    equal: dict[Any, list[tuple[str, Area]]] = {}
-    for name, area in areas:
-        equal.setdefault(_composition(area, ground, deeper), []).append((name, area))
-    return [
-        EqualDomains(tuple(area for _, area in group), tuple(name for name, _ in group), len(group))
-        for group in equal.values()
-    ]
 
 
 def _composition(area: Area, ground: Ground, deeper: Sequence[Partition]) -> Any:
@@ -175,12 +169,6 @@ def _composition(area: Area, ground: Ground, deeper: Sequence[Partition]) -> Any
         for below, rest in ((below, [partition for partition in deeper if partition is not below]) for below in deeper)
     )
     return (area.counts, area.single, inner)
-
-
-def _first_name(area: Area, ground: Ground) -> str:
-    names = ground.room.classes[area.classes[0]].nodes
-    ordinal = area.ordinal or 0
-    return names[ordinal] if ordinal < len(names) else f"node {ordinal}"
 
 
 # Where a need stands in a tree: the index of the child at each level.
@@ -342,9 +330,14 @@ class PartContent(NamedTuple):
 
 def content_of(part: NeedPart, path: Path = ()) -> PartContent:
     """Returns what a part needs once its own domain is chosen."""
-    if part.content is None:
-        part.content = _content_of(part)
     content = part.content
+    if content is None:
+        free: list[tuple[Path, int, int]] = []
+        items: dict[Any, tuple[NeedPart, list[Path]]] = {}
+        choices: list[tuple[Path, NeedPart]] = []
+        _flatten(part, (), free, items, choices)
+        domain_items = tuple(DomainItem(child, tuple(paths)) for child, paths in items.values())
+        content = part.content = PartContent(tuple(free), domain_items, tuple(choices))
     if not path:
         return content
     return PartContent(
@@ -352,15 +345,6 @@ def content_of(part: NeedPart, path: Path = ()) -> PartContent:
         tuple([DomainItem(item.part, tuple([(*path, *place) for place in item.paths])) for item in content.items]),
         tuple([((*path, *place), choice) for place, choice in content.choices]),
     )
-
-
-def _content_of(part: NeedPart) -> PartContent:
-    free: list[tuple[Path, int, int]] = []
-    items: dict[Any, tuple[NeedPart, list[Path]]] = {}
-    choices: list[tuple[Path, NeedPart]] = []
-    _flatten(part, (), free, items, choices)
-    domain_items = tuple(DomainItem(child_part, tuple(paths)) for child_part, paths in items.values())
-    return PartContent(tuple(free), domain_items, tuple(choices))
 
 
 def _flatten(
@@ -432,9 +416,7 @@ def needs_in(packing: Packing) -> Iterator[Need]:
 
 
 def in_order(resources: Iterable[str]) -> list[str]:
-    """Returns resources in the order of a table: devices, cpu, memory, then the others, the pod slots last. What only a
-    scheduler counts, such as parts of GPUs, has no column.
-    """
+    """Returns the resources with a column in a table, in order: devices, cpu, memory, others, pod slots."""
     columns = (resource for resource in resources if " " not in resource)
     return sorted(columns, key=lambda resource: (_LAST.get(resource, 0 if "/" in resource else 4), resource))
 
@@ -463,9 +445,7 @@ def domain_rooms_of(packing: Packing, room: Room, free: Room | None = None) -> t
 def _sums(
     classes: Iterable[NodeClass], partition: Partition | None, resources: frozenset[str]
 ) -> tuple[dict[str, dict[str, int]], dict[str, int]]:
-    """Returns what each domain has together, and how many nodes it has. Nodes that do not exist
-    yet count nowhere.
-    """
+    """Returns what each domain has together, and its number of nodes. Future nodes count nowhere."""
     of_nodes = {} if partition is None else domains_by_node(partition)
     amounts: dict[str, dict[str, int]] = {}
     nodes: dict[str, int] = {}
@@ -481,9 +461,7 @@ def _sums(
 
 
 def numbers_in(node: NodeClass, partition: Partition | None, of_nodes: Mapping[str, Sequence[str]]) -> dict[str, int]:
-    """Returns how many nodes of a class are in each domain; empty for nodes that are in none. `of_nodes` is
-    `domains_by_node` of the partition.
-    """
+    """Returns how many nodes of a class are in each domain. `of_nodes` is `domains_by_node` of the partition."""
     number = node.number or 0
     if partition is None:
         return {ALL_NODES: number}

@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 from webhook.fit.domains import (
     DomainItem,
-    EqualDomains,
     NeedPart,
     PartContent,
     Path,
@@ -36,9 +35,7 @@ Pattern = tuple[int, ...]
 
 def patterns_on(shape: int, most: Sequence[int], ground: Ground, budget: StepBudget) -> list[Pattern]:
     """Returns the patterns of an empty node of a shape that no further pod fits into, with at most so many of each
-    kind.
-
-    Every way to fill such a node is one of them or a part of one.
+    kind. Every way to fill such a node is one of them or a part of one.
     """
     patterns: list[Pattern] = []
     filling = _Filling(shape, most, ground, budget)
@@ -66,9 +63,7 @@ class _Filling:
         self.taken = [0] * ground.kinds
 
     def patterns(self, index: int, free: Sequence[int]) -> Iterator[Pattern]:
-        """Yields every number of pods of the kinds from an index on; of the last one as many as fit, as fewer are a
-        part.
-        """
+        """Yields every number of pods of the kinds from an index on; of the last one as many as fit."""
         if index == len(self.kinds):
             yield tuple(self.taken)
             return
@@ -180,7 +175,7 @@ class Steps:
         self.made: list[tuple[int, Sequence[Sequence[int]], object]] = []
 
     def add(self, patterns: Sequence[Sequence[int]], source: object, budget: StepBudget) -> bool:
-        """Adds a node that can have one of the patterns, or a part of it. Return whether that reaches more."""
+        """Adds a node that can have one of the patterns, or a part of it. Returns whether that reaches more."""
         space = self.space
         budget.spend((len(patterns) + 2 * len(space.most)) * space.steps)
         reached = self.reached
@@ -198,7 +193,7 @@ class Steps:
         return bool(self.reached >> self.space.index(vector) & 1)
 
     def back(self, vector: Sequence[int]) -> Iterator[tuple[object, tuple[int, ...]]]:
-        """Returns what each node takes of a vector that is reached, from the last node to the first."""
+        """Yields what each node takes of a vector that is reached, from the last node to the first."""
         left = tuple(vector)
         for before, patterns, source in reversed(self.made):
             if before >> self.space.index(left) & 1:
@@ -291,9 +286,8 @@ class TooLargeError(Exception):
 
 
 class Filled(NamedTuple):
-    """A node with pods: its area and shape, the pods by kind, and the places of the needs that they are of.
-
-    `pool` is where its pods may be counted: the items that are in its domain, by path, and the free pods.
+    """A node with pods: its area and shape, the pods by kind, and the places of the needs that they are of. `pool` is
+    where its pods may be counted: the items that are in its domain, by path, and the free pods.
     """
 
     area: Area
@@ -361,7 +355,6 @@ class Exact:
         return steps
 
     def _shared_key(self, area: Area) -> int | None:
-        """Returns the conflict key of which several nodes of the area share a value."""
         for key in range(len(self.ground.keys)):
             if any(self.ground.shapes[shape].cells[key] not in (None, OWN_VALUE) for shape, _ in area.counts):
                 return key
@@ -406,7 +399,7 @@ class Exact:
     def _in_domains(
         self, items: Sequence[DomainItem], others: Sequence[DomainItem], content: PartContent, area: Area
     ) -> list[Filled] | None:
-        """Returns each domain takes some of the items, and pods that may be anywhere."""
+        """Returns the nodes with pods, where each domain takes some of the items, and pods that may be anywhere."""
         ground = self.ground
         vectors = [_vector(item) for item in items]
         free = list(free_vector(content.free, ground.kinds))
@@ -472,7 +465,6 @@ class Exact:
         vectors: Sequence[Sequence[int]],
         rest: Area,
     ) -> list[Filled]:
-        """Returns the nodes of each domain, for what the domains take."""
         waiting = [list(item.paths) for item in items]
         nodes: list[Filled] = []
         for source, taken in steps.back(goal):
@@ -491,16 +483,13 @@ class Exact:
                 for item, places, way in zip(items, waiting, ways, strict=True)
                 for _ in range(way)
             )
-            nodes += self._nodes(reached, base, _area_of(domain, number), here)
+            if number < len(domain.areas) and not domain.area.single:
+                area = domain.areas[number]
+            else:
+                area = Area(domain.area.counts, domain.area.classes, single=True)
+                area.ordinal = number
+            nodes += self._nodes(reached, base, area, here)
         return nodes
-
-
-def _area_of(domain: EqualDomains, number: int) -> Area:
-    if number < len(domain.areas) and not domain.area.single:
-        return domain.areas[number]
-    single = Area(domain.area.counts, domain.area.classes, single=True)
-    single.ordinal = number
-    return single
 
 
 def _vector(item: DomainItem) -> tuple[int, ...]:
@@ -510,7 +499,7 @@ def _vector(item: DomainItem) -> tuple[int, ...]:
 
 
 def pools(content: PartContent, filled: Filled) -> Iterator[tuple[Path, int, int]]:
-    """Returns the places of the pods that may be on a node: those of the items in its domain, then the free ones."""
+    """Yields the places of the pods that may be on a node: those of the items in its domain, then the free ones."""
     for path, part in filled.items:
         inner = content_of(part, path)
         yield from inner.free
@@ -526,7 +515,14 @@ def spots_of(arrangement: Arrangement, ground: Ground) -> list[Spot]:
     left: dict[Path, int] = {}
     spots: list[Spot] = []
     for filled in arrangement.nodes:
-        index, ordinal = _node(filled, used, ground)
+        if filled.ordinal is not None:
+            index, ordinal = filled.area.classes[0], filled.ordinal
+        else:
+            # The next node of the shape in its area.
+            classes = ground.shaped_in(filled.area)[filled.shape]
+            index = next((index for index in classes if used.get(index, 0) < ground.number(index)), classes[-1])
+            ordinal = used.get(index, 0)
+            used[index] = ordinal + 1
         waiting = list(filled.pods)
         for path, kind, count in pools(arrangement.content, filled):
             pods = min(left.setdefault(path, count), waiting[kind])
@@ -535,13 +531,3 @@ def spots_of(arrangement: Arrangement, ground: Ground) -> list[Spot]:
                 waiting[kind] -= pods
                 spots.append(Spot(path, index, ordinal, 1, pods))
     return spots
-
-
-def _node(filled: Filled, used: dict[int, int], ground: Ground) -> tuple[int, int]:
-    """Returns the next node of the shape in its area."""
-    if filled.ordinal is not None:
-        return filled.area.classes[0], filled.ordinal
-    classes = ground.shaped_in(filled.area)[filled.shape]
-    index = next((candidate for candidate in classes if used.get(candidate, 0) < ground.number(candidate)), classes[-1])
-    used[index] = used.get(index, 0) + 1
-    return index, used[index] - 1

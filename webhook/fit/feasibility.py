@@ -112,7 +112,6 @@ def _refused(refuter: Refuter, part: NeedPart, ground: Ground) -> Refusal | None
 def _placed_quickly(
     part: NeedPart, need: Need, domains: Sequence[EqualDomains], ground: Ground, budget: StepBudget
 ) -> list[Spot] | None:
-    """Returns the spots of the first placement that is found and holds."""
     for order, steps in zip(ORDERS, _QUICK_STEPS, strict=True):
         share = budget.share(steps)
         try:
@@ -140,7 +139,7 @@ def _areas(domain: EqualDomains) -> tuple[Area, ...]:
 def _looked_at(
     part: NeedPart, need: Need, domains: Sequence[EqualDomains], ground: Ground, budget: StepBudget
 ) -> SetOutcome:
-    """Returns every way in every domain, with more steps for each domain in every round."""
+    """Looks at every way in every domain, with more steps for each domain in every round."""
     waiting = list(domains)
     unclear = unsure = False
     refused: list[Refusal] = []
@@ -193,13 +192,10 @@ def remedy_for(witness: Witness, outcome: SetOutcome, ground: Ground) -> Witness
     """Returns the witness with its remedy."""
     trial = _Trial(outcome, ground)
     remedies = [remedy for remedy in (trial.fewer(witness), trial.broader()) if remedy]
-    return replace(witness, remedy=", or ".join(remedies) or _otherwise(witness, outcome, ground))
-
-
-def _otherwise(witness: Witness, outcome: SetOutcome, ground: Ground) -> str:
+    otherwise = _OTHERWISE.get(witness.family, "add nodes")
     if outcome.refusal is not None and witness.family is FitFamily.NODE and no_node_admits(outcome.refusal, ground):
-        return "change their node selector, affinity or tolerations, or add nodes that these admit"
-    return _OTHERWISE.get(witness.family, "add nodes")
+        otherwise = "change their node selector, affinity or tolerations, or add nodes that these admit"
+    return replace(witness, remedy=", or ".join(remedies) or otherwise)
 
 
 class _Trial:
@@ -214,8 +210,13 @@ class _Trial:
     def fewer(self, witness: Witness) -> str:
         """Returns the most pods of a role, or the most children of a group, with which the rest still fits."""
         for name in witness.members[:2]:
-            count = _pods_of(name, self.need)
-            most = self._largest(min(count - 1, self._room_for(name)), partial(_with_pods, name, self.need))
+            counts = _counts(name, self.need)
+            # A role that is needed in several places is left as it is.
+            count = counts[0] if len(counts) == 1 else 0
+            # So many there could be if there were no others.
+            kind = self.ground.kind_of[name]
+            alone = max((self.ground.floors_in(area)[kind] for area in self._areas(self.need)), default=0)
+            most = self._largest(min(count - 1, alone), partial(_with_pods, name, self.need))
             if most:
                 return f"lower the minimum of {name} to {counted(most, 'pod')}"
         if isinstance(self.need, GroupNeed) and self.need.count > 1 and not witness.members:
@@ -235,9 +236,7 @@ class _Trial:
         return ""
 
     def _largest(self, most: int, changed: Callable[[int], Need]) -> int:
-        """Returns the largest number that fits, by halves: if one fits, fewer do. None does if not even one pod does.
-        What the nodes have room for is often the answer, so it is tried early.
-        """
+        """Returns the largest number that fits, by halves, 0 if not even one does. The most is tried early."""
         if most < 1 or not self._fits(changed(1)):
             return 0
         if most == 1 or self._fits(changed(most)):
@@ -252,7 +251,6 @@ class _Trial:
         return low
 
     def _fits(self, need: Need) -> bool:
-        """Returns whether first fit places the pods."""
         ground = self.ground
         part = part_of(need, ground)
         for area in self._areas(need):
@@ -265,11 +263,6 @@ class _Trial:
             finally:
                 self.budget.left -= share.used
         return False
-
-    def _room_for(self, name: str) -> int:
-        """Returns how many pods of a role there could be at most, if there were no others."""
-        kind = self.ground.kind_of[name]
-        return max((self.ground.floors_in(area)[kind] for area in self._areas(self.need)), default=0)
 
     def _areas(self, need: Need) -> list[Area]:
         """Returns where to try: in the domain that came nearest, or in some large ones if another partition is
@@ -302,12 +295,6 @@ def _within(need: Need, partition: Partition, other: Partition | None) -> Need:
     if isinstance(need, PodsNeed):
         return replace(need, within=within)
     return replace(need, within=within, needs=tuple(_within(child, partition, other) for child in need.needs))
-
-
-def _pods_of(name: str, need: Need) -> int:
-    """Returns the pods of a role in the one place where it is needed, or none if there are several."""
-    counts = _counts(name, need)
-    return counts[0] if len(counts) == 1 else 0
 
 
 def _counts(name: str, need: Need) -> list[int]:
@@ -349,7 +336,11 @@ def _on_nodes(packing: Packing, room: Room, budget: StepBudget) -> FitVerdict:
     for need in packing.sets:
         outcome = judge_set(need, ground, budget)
         if outcome.refusal is not None:
-            return _judgement_refused(outcome, packing, ground, budget)
+            witness = witness_of(outcome.refusal, ground)
+            if ground.room.grows:
+                cause = f"the cluster may grow by nodes of unknown shape; on the nodes there are: {witness.why}"
+                return _unknown((cause,), packing, budget)
+            return _never(remedy_for(witness, outcome, ground), packing, budget)
         outcomes.append((need, outcome))
     causes = tuple(dict.fromkeys(outcome.cause for _, outcome in outcomes if outcome.cause))
     causes += _unsure(packing, roles, room)
@@ -368,15 +359,6 @@ def _on_nodes(packing: Packing, room: Room, budget: StepBudget) -> FitVerdict:
         assumptions=packing.assumptions,
         steps=budget.used,
     )
-
-
-def _judgement_refused(outcome: SetOutcome, packing: Packing, ground: Ground, budget: StepBudget) -> FitVerdict:
-    assert outcome.refusal is not None  # noqa: S101 - asked for by the caller
-    witness = witness_of(outcome.refusal, ground)
-    if ground.room.grows:
-        cause = f"the cluster may grow by nodes of unknown shape; on the nodes there are: {witness.why}"
-        return _unknown((cause,), packing, budget)
-    return _never(remedy_for(witness, outcome, ground), packing, budget)
 
 
 def _unsure(packing: Packing, roles: Sequence[PackingRole], room: Room) -> tuple[str, ...]:
@@ -519,7 +501,6 @@ class Usage(NamedTuple):
 
 
 def _lost(node: Node) -> PodAmounts:
-    """Returns what a node may have and cannot give now."""
     return tuple(
         (resource, amount - node.allocatable.get(resource, 0))
         for resource, amount in node.highest.items()
@@ -556,7 +537,7 @@ def now_of(packing: Packing, room: Room, usage: Usage, gang: ObjectKey, steps: i
 
 
 def room_now(packing: Packing, room: Room, usage: Usage, gang: ObjectKey, steps: int = STEPS) -> Now:
-    """Returns as `now_of`, without who would have to go: that takes a judgement for each of them."""
+    """Returns the estimate without who would have to go: that takes a judgement for each of them."""
     return _estimate(packing, room, usage, gang, steps)[0]
 
 
@@ -591,9 +572,7 @@ def _places_in(verdict: FitVerdict, rooms: Sequence[DomainRoom]) -> tuple[str, .
 
 
 def _nearest(domains: Sequence[DomainRoom], domain_name: str | None, short: Sequence[Shortfall]) -> DomainRoom | None:
-    """Returns the domain that comes nearest: the one that the witness names, else the one with most of what is
-    short.
-    """
+    """Returns the domain that the witness names, else the one with most of what is short."""
     for domain in domains:
         if domain_name in {domain.name, domain.called}:
             return domain
@@ -622,9 +601,7 @@ def _leaving(
 
 
 def _smallest(running: Sequence[ObjectKey], enough: Callable[[Sequence[ObjectKey]], bool]) -> list[ObjectKey] | None:
-    """Returns one gang that is enough, the one that uses least; else the shortest beginning of `running`, those that
-    use most, without what it can do without. None if not even all are enough.
-    """
+    """Returns the one gang that is enough and uses least; else the first ones without those that are not needed."""
     if not enough(running):
         return None
     alone = next((gang for gang in running[: -_MOST_ALONE - 1 : -1] if enough([gang])), None)
@@ -650,19 +627,16 @@ def _running_in(packing: Packing, room: Room, usage: Usage, domain: DomainRoom) 
     partition = next(iter(partitions_of(packing)), None)
     of_nodes = {} if partition is None else domains_by_node(partition)
     uses: dict[ObjectKey, int] = {}
+    total = domain.total
     for node_class in room.classes:
-        if node_class.roles:
-            for node in node_class.nodes:
-                if domain.name in numbers_in(node_class._replace(nodes=(node,), number=1), partition, of_nodes):
-                    _add_uses(uses, node, usage, domain.total)
+        for node in node_class.nodes if node_class.roles else ():
+            if domain.name not in numbers_in(node_class._replace(nodes=(node,), number=1), partition, of_nodes):
+                continue
+            for key in usage.pods.on(node):
+                pod = usage.pods[key]
+                if pod.gang is not None:
+                    counted = (part for resource, amount in pod.amounts for part in usage.counted(resource, amount))
+                    # In thousandths of what the domain has of each resource.
+                    share = sum(1000 * amount // total[name] for name, amount in counted if total.get(name))
+                    uses[key[0], pod.gang] = uses.get((key[0], pod.gang), 0) + share
     return sorted(uses, key=lambda gang: (-uses[gang], gang))
-
-
-def _add_uses(uses: dict[ObjectKey, int], node: str, usage: Usage, total: Mapping[str, int]) -> None:
-    """Adds what each gang uses of a node, in thousandths of what the domain has of each resource."""
-    for key in usage.pods.on(node):
-        pod = usage.pods[key]
-        if pod.gang is not None:
-            counted = (part for resource, amount in pod.amounts for part in usage.counted(resource, amount))
-            share = sum(1000 * amount // total[name] for name, amount in counted if total.get(name))
-            uses[key[0], pod.gang] = uses.get((key[0], pod.gang), 0) + share

@@ -7,9 +7,10 @@ one bin.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
-from webhook.fit.domains import DomainItem, NeedPart, PartContent, Path, content_of, domains_in, partitions_below
+from webhook.fit.domains import NeedPart, PartContent, Path, content_of, domains_in, partitions_below
 from webhook.fit.ground import Area, Ground
 from webhook.fit.packing import OWN_VALUE
 from webhook.fit.placement import Spot
@@ -58,11 +59,8 @@ def cut(bins: Sequence[Bin], ordinal: int) -> tuple[Bin, ...]:
     parts: list[Bin] = []
     for nodes in bins:
         if nodes.start <= ordinal < nodes.start + nodes.number:
-            for start, end in (
-                (nodes.start, ordinal),
-                (ordinal, ordinal + 1),
-                (ordinal + 1, nodes.start + nodes.number),
-            ):
+            edges = (nodes.start, ordinal, ordinal + 1, nodes.start + nodes.number)
+            for start, end in pairwise(edges):
                 if end > start:
                     parts.append(nodes._replace(start=start, number=end - start))
         else:
@@ -103,8 +101,8 @@ class FirstFit:
         state = self._begun(part, area)
         if state is None:
             return None
-        spots = list(self._of_classes(state.spots, area)) if self._pooled else state.spots
-        return list(self._of_copies(spots)) if self._copies else spots
+        spots = list(self._spots_of_classes(state.spots, area)) if self._pooled else state.spots
+        return list(self._spots_of_copies(spots)) if self._copies else spots
 
     def fits(self, part: NeedPart, area: Area) -> bool:
         """Returns whether the pods of a part were placed, without saying where."""
@@ -115,7 +113,7 @@ class FirstFit:
         self._counts = dict(area.counts)
         return self._content(part, (), area, PlacementState())
 
-    def _of_copies(self, spots: Sequence[Spot]) -> Iterator[Spot]:
+    def _spots_of_copies(self, spots: Sequence[Spot]) -> Iterator[Spot]:
         """Yields the pods that several equal parts have together, as pods of each of them."""
         waiting = [list(paths) for paths, _ in self._copies]
         left = [count for _, count in self._copies]
@@ -135,7 +133,7 @@ class FirstFit:
                         waiting[of].pop()
                         left[of] = self._copies[of][1]
 
-    def _of_classes(self, spots: Sequence[Spot], area: Area) -> Iterator[Spot]:
+    def _spots_of_classes(self, spots: Sequence[Spot], area: Area) -> Iterator[Spot]:
         """Yields the nodes of shapes as nodes of the classes that have these shapes, one class after the other."""
         for spot in spots:
             first = 0
@@ -153,7 +151,7 @@ class FirstFit:
             return self._choice(part, path, area, state)
         content = content_of(part, path)
         self.budget.spend(1 + len(content.free) + len(content.items))
-        for item in sorted(content.items, key=self._item_size, reverse=True):
+        for item in sorted(content.items, key=lambda item: self._size(item.part), reverse=True):
             places = list(item.paths)
             if len(places) > 1:
                 self._together(item.part, places, area, state)
@@ -167,10 +165,13 @@ class FirstFit:
             if next_state is None:
                 return None
             state = next_state
-        return state if self._free(content, area, state) else None
+        for place, kind, count in sorted(content.free, key=lambda entry: self._rank(entry[1], entry[2], area)):
+            if self._pods(place, kind, count, area, state) < count:
+                return None
+        return state
 
     def _together(self, part: NeedPart, places: list[Path], area: Area, state: PlacementState) -> None:
-        """Places many equal parts, as many in one domain as fit, and take away the places of those that were placed."""
+        """Places many equal parts, as many in one domain as fit, and takes away their places."""
         content = content_of(part)
         if content.items or content.choices or part.vector is None:
             return
@@ -208,14 +209,8 @@ class FirstFit:
         number += [there // needed for needed, there in zip(part.sums, totals, strict=True) if needed]
         return min(number, default=0)
 
-    def _free(self, content: PartContent, area: Area, state: PlacementState) -> bool:
-        for place, kind, count in sorted(content.free, key=lambda entry: self._rank(entry[1], entry[2], area)):
-            if self._pods(place, kind, count, area, state) < count:
-                return False
-        return True
-
     def _choice(self, part: NeedPart, path: Path, area: Area, state: PlacementState) -> PlacementState | None:
-        """Returns the cheapest children first, until there are enough."""
+        """Places the cheapest children first, until there are enough."""
         left = part.count
         children = sorted(part.children, key=lambda child: sum(self._size(child.part)))
         for child in children:
@@ -230,17 +225,15 @@ class FirstFit:
             while indexes and left:
                 place = (*path, indexes.pop(0))
                 self.budget.spend(2)
-                next_state = self._child(child.part, place, area, state)
+                if child.part.within is not None:
+                    next_state = self._in_a_domain(child.part, place, area, state)
+                else:
+                    attempt = self._content(child.part, place, area, PlacementState(state))
+                    next_state = None if attempt is None else attempt.kept()
                 if next_state is None:
                     break
                 state, left = next_state, left - 1
         return state if not left else None
-
-    def _child(self, part: NeedPart, path: Path, area: Area, state: PlacementState) -> PlacementState | None:
-        if part.within is not None:
-            return self._in_a_domain(part, path, area, state)
-        next_state = self._content(part, path, area, PlacementState(state))
-        return None if next_state is None else next_state.kept()
 
     def _in_a_domain(self, part: NeedPart, path: Path, area: Area, state: PlacementState) -> PlacementState | None:
         for domain in self._domains(part, area, state):
@@ -271,9 +264,6 @@ class FirstFit:
         return all(pods <= floor for pods, floor in zip(part.vector, floors, strict=True)) and all(
             needed <= there for needed, there in zip(part.sums, totals, strict=True)
         )
-
-    def _item_size(self, item: DomainItem) -> tuple[float, ...]:
-        return self._size(item.part)
 
     def _size(self, part: NeedPart) -> tuple[float, ...]:
         totals = self.ground.totals_in(self.ground.whole)
@@ -322,12 +312,11 @@ class FirstFit:
             if not fits:
                 new.append(nodes)
                 continue
-            filled_bins = list(self._filled(nodes, kind, min(left, fits * nodes.number), fits))
-            new += [filled for filled, _ in filled_bins]
-            state.spots += [
-                Spot(path, index, filled.start, filled.number, pods) for filled, pods in filled_bins if pods
-            ]
-            left -= sum(filled.number * pods for filled, pods in filled_bins)
+            for filled, pods in self._filled(nodes, kind, min(left, fits * nodes.number), fits):
+                new.append(filled)
+                if pods:
+                    state.spots.append(Spot(path, index, filled.start, filled.number, pods))
+                left -= filled.number * pods
         if left == limit:
             return 0
         state.bins[index] = tuple(new)
@@ -342,20 +331,16 @@ class FirstFit:
         """Yields the nodes of a bin with pods on them, one node after the other, and how many pods each has got."""
         self.budget.spend(6)
         full, rest = divmod(pods, fits)
+        requests = self.ground.requests[kind]
         start = nodes.start
         for number, each in ((full, fits), (1 if rest else 0, rest)):
             if number:
-                yield self._taken(nodes, start, number, kind, each), each
+                free = tuple(have - each * request for have, request in zip(nodes.free, requests, strict=True))
+                taken = tuple(there + each * (other == kind) for other, there in enumerate(nodes.taken))
+                yield Bin(start, number, free, taken), each
                 start += number
         if start < nodes.start + nodes.number:
             yield nodes._replace(start=start, number=nodes.start + nodes.number - start), 0
-
-    def _taken(self, nodes: Bin, start: int, number: int, kind: int, pods: int) -> Bin:
-        free = tuple(
-            have - pods * request for have, request in zip(nodes.free, self.ground.requests[kind], strict=True)
-        )
-        taken = tuple(there + pods * (other == kind) for other, there in enumerate(nodes.taken))
-        return Bin(start, number, free, taken)
 
     def _fits(self, kind: int, shape: int, nodes: Bin) -> int:
         ground = self.ground

@@ -42,10 +42,9 @@ from webhook.workloads.volcano_job import QUEUE, SCHEDULER, is_volcano_job, leas
 
 class MemberShape(NamedTuple):
     """The pods that a gang has of one template. The gang starts with `minimum` of them; `pods` is their number.
-    `required` is the node label key of the domain that they must share, `required_at` the field that says so.
-
-    `role` is what people call the template: members with the same role have the same template. `part` is the name of
-    the member in the gang object, where that is another.
+    `required` is the node label key of the domain that they must share, `required_at` the field that says so. `role` is
+    what people call the template: members with the same role have the same template. `part` is the name of the member
+    in the gang object, where that is another.
     """
 
     name: str
@@ -170,9 +169,9 @@ def shapes_of_set(
     workload: PodCliqueSet, scheduler: str, facts: ClusterFacts, generation: GroveGeneration | None = None
 ) -> list[GangShape]:
     """Returns the gangs of one replica of a PodCliqueSet: the first, then one for each scaling group that adds some."""
-    if workload.replicas <= 0 or _deleted(workload.raw):
+    if workload.replicas <= 0 or _is_deleted(workload.raw):
         return []
-    return list(_OfSet(workload, scheduler, facts, generation_of(facts, generation)).shapes())
+    return list(_SetShapes(workload, scheduler, facts, generation_of(facts, generation)).shapes())
 
 
 def shapes_of_workload(workload: OptedInWorkload, volcano: str | None = None) -> list[GangShape]:
@@ -181,37 +180,41 @@ def shapes_of_workload(workload: OptedInWorkload, volcano: str | None = None) ->
     unless it changes more of its runtime's pods than their number. A Volcano Job has one for the scheduler `volcano`.
     """
     if volcano is not None and is_volcano_job(workload):
-        return [] if workload.finished or _deleted(workload.raw) else _of_volcano_job(workload, volcano)
+        return [] if workload.finished or _is_deleted(workload.raw) else _volcano_shapes(workload, volcano)
     barred = no_gang(workload)
-    if workload.finished or _deleted(workload.raw) or (barred is not None and not barred.is_made):
+    if workload.finished or _is_deleted(workload.raw) or (barred is not None and not barred.is_made):
         return []
-    if isinstance(workload, ShapedWorkload) and not _is_whole(workload):
+    if isinstance(workload, ShapedWorkload) and (
+        # Kueue may start an elastic workload in parts. Some fields of a template say nothing of resources.
+        ELASTIC_JOB in {**workload.labels, **workload.annotations} or any(part.flat for part in workload.shape.parts)
+    ):
         return []
     if workload.together is not None:
         # Its LeaderWorkerSets, which have the template of the leader too, are judged when they are made.
         return []
-    if isinstance(workload, MadeJobSet) and _is_out_of_date(workload):
-        return []
+    if isinstance(workload, MadeJobSet):
+        # The runtime's pods are not the TrainJob's if it is over, or may change what they need.
+        train_job = workload.train_job
+        if train_job.finished or _is_deleted(train_job.raw) or changes_pods(workload):
+            return []
     if isinstance(workload, LeaderWorkerSet):
-        return [] if workload.replicas <= 0 else [_of_group(workload)]
+        return [] if workload.replicas <= 0 else [_shape_of_replica(workload)]
     shapes = []
     changes = changes_of(workload)
     for gang in gangs_of(workload):
         members = tuple(
-            _of_part(gang, member.name, part, part.pods, changes, part.needed)
+            _member_of_part(gang, member.name, part, part.pods, changes, part.needed)
             for member in gang.members
             for part in gang.parts[member.name]
         )
-        shapes.append(_of_opted_in(gang, members, changes))
+        shapes.append(_shape_of_opted_in(gang, members, changes))
         if len(shapes) == MOST_SHAPES:
             break
     return shapes
 
 
-def _of_volcano_job(workload: OptedInWorkload, scheduler: str) -> list[GangShape]:
-    """Returns the gang that Volcano makes of the tasks whose pods are created first; none if another scheduler places
-    some of them.
-    """
+def _volcano_shapes(workload: OptedInWorkload, scheduler: str) -> list[GangShape]:
+    """Returns the gang of the tasks whose pods Volcano creates first; none if another scheduler places some."""
     least = least_pods(workload)
     parts = {part.path: part for part in workload.parts if part.pods > 0}
     of_job = text(workload.spec.get("schedulerName")) or SCHEDULER
@@ -222,9 +225,9 @@ def _of_volcano_job(workload: OptedInWorkload, scheduler: str) -> list[GangShape
     members = [(part.name, part.pods) for part in first]
     minimums = {part.name: least[part.path] for part in first}
     gang = OptedInGang(workload, workload.name, members, {part.name: (part,) for part in first}, minimums)
-    shape = _of_opted_in(
+    shape = _shape_of_opted_in(
         gang,
-        tuple(_of_part(gang, part.name, part, part.pods, minimum=least[part.path]) for part in first),
+        tuple(_member_of_part(gang, part.name, part, part.pods, minimum=least[part.path]) for part in first),
         changes_of(workload),
     )
     stated = minimum_of(workload)
@@ -237,31 +240,16 @@ def _of_volcano_job(workload: OptedInWorkload, scheduler: str) -> list[GangShape
     return [shape._replace(left_out=(*shape.left_out, *left_out), queue=queue)]
 
 
-def _is_whole(workload: ShapedWorkload) -> bool:
-    """Returns whether the templates of a workload say what its pods need: an object with some fields of a template says
-    nothing of resources. Kueue may start an elastic workload in parts.
-    """
-    return ELASTIC_JOB not in {**workload.labels, **workload.annotations} and not any(
-        part.flat for part in workload.shape.parts
-    )
-
-
 def _is_named(raw: Mapping[str, Any]) -> bool:
     """Returns whether an object has its name already, and does not get one at creation."""
     return bool(mapping(raw.get("metadata")).get("name"))
 
 
-def _deleted(raw: Mapping[str, Any]) -> bool:
+def _is_deleted(raw: Mapping[str, Any]) -> bool:
     return mapping(raw.get("metadata")).get("deletionTimestamp") is not None
 
 
-def _is_out_of_date(workload: MadeJobSet) -> bool:
-    """Returns whether the runtime's pods are not the TrainJob's: it is over, or may change what they need."""
-    train_job = workload.train_job
-    return train_job.finished or _deleted(train_job.raw) or changes_pods(workload)
-
-
-def _of_group(workload: LeaderWorkerSet) -> GangShape:
+def _shape_of_replica(workload: LeaderWorkerSet) -> GangShape:
     """Returns one group of a LeaderWorkerSet, without a revision. Leader and workers with one template are one role."""
     gang = next(gangs_of(workload))
     (name,) = gang.parts
@@ -269,11 +257,11 @@ def _of_group(workload: LeaderWorkerSet) -> GangShape:
     for part in workload.parts:
         before = roles.get(part.place)
         count = part.each + (0 if before is None else before.pods)
-        roles[part.place] = _of_part(gang, name, part, count)
-    return _of_opted_in(gang, tuple(roles.values()), changes_of(workload))._replace(more=workload.replicas - 1)
+        roles[part.place] = _member_of_part(gang, name, part, count)
+    return _shape_of_opted_in(gang, tuple(roles.values()), changes_of(workload))._replace(more=workload.replicas - 1)
 
 
-def _of_part(
+def _member_of_part(
     gang: OptedInGang,
     member: str,
     part: Part,
@@ -287,19 +275,12 @@ def _of_part(
     label = NAME_LABELS.get(workload.kind)
     has_name_label = _is_named(workload.raw) and len(workload.name) <= LABEL_VALUE_LIMIT
     written = {label: workload.name} if label is not None and has_name_label else {}
-    return MemberShape(
-        f"{gang.name}-{role}",
-        part.place,
-        changes.made(part.template),
-        needed,
-        pods,
-        role=role,
-        part=member,
-        written=written,
-    )
+    template = changes.made(part.template)
+    name = f"{gang.name}-{role}"
+    return MemberShape(name, part.place, template, needed, pods, role=role, part=member, written=written)
 
 
-def _of_opted_in(gang: OptedInGang, members: tuple[MemberShape, ...], changes: ControllerChanges) -> GangShape:
+def _shape_of_opted_in(gang: OptedInGang, members: tuple[MemberShape, ...], changes: ControllerChanges) -> GangShape:
     workload = gang.workload
     return GangShape(
         gang.name,
@@ -321,7 +302,7 @@ class _Domain(NamedTuple):
     unknown: str | None = None
 
 
-class _OfSet:
+class _SetShapes:
     """The gangs of a PodCliqueSet."""
 
     def __init__(
@@ -347,32 +328,27 @@ class _OfSet:
         members = [self._member(clique, clique.name, 1) for clique in workload.cliques if clique.group is None]
         subsets: list[SubsetShape] = []
         left = MOST_LISTED
-        for group_cliques in groups:
-            listed = min(group_cliques.group.first_replicas, left) if self._has_domains(group_cliques) else 0
+        for replicas in groups:
+            listed = min(replicas.group.first_replicas, left) if self._has_domains(replicas) else 0
             left -= listed
             for index in range(listed):
-                self._add_replica(group_cliques, index, members, subsets)
-            if (rest := group_cliques.group.first_replicas - listed) > 0:
-                if self._has_domains(group_cliques):
-                    self._left_out[f"the domains of the replicas of {group_cliques.group.name} above {listed}"] = None
+                self._add_replica(replicas, index, members, subsets)
+            if (rest := replicas.group.first_replicas - listed) > 0:
+                if self._has_domains(replicas):
+                    self._left_out[f"the domains of the replicas of {replicas.group.name} above {listed}"] = None
                 members += [
-                    self._member(clique, f"{group_cliques.group.name}-{clique.name}", rest)
-                    for clique in group_cliques.cliques
+                    self._member(clique, f"{replicas.group.name}-{clique.name}", rest) for clique in replicas.cliques
                 ]
         yield self._shape(self._names.first(self._base), workload.topology, members, subsets, 1)
-        for group_cliques in [group_cliques for group_cliques in groups if group_cliques.group.further_replicas][
-            : MOST_SHAPES - 1
-        ]:
-            yield self._further(group_cliques)
+        further = [replicas for replicas in groups if replicas.group.further_replicas]
+        yield from map(self._further, further[: MOST_SHAPES - 1])
 
-    def _further(self, group_cliques: GroupCliques) -> GangShape:
-        """Returns the gang of a scaling-group replica above the minimum. The constraint of its group is that of the
-        whole gang up to v0.1.0-alpha.11, and one on a subset of it since.
-        """
-        group = group_cliques.group
+    def _further(self, replicas: GroupCliques) -> GangShape:
+        """Returns the gang of a further replica. Its group's constraint is on the whole gang up to v0.1.0-alpha.11."""
+        group = replicas.group
         members: list[MemberShape] = []
         subsets: list[SubsetShape] = []
-        self._add_replica(group_cliques, max(group.min_available, 0), members, subsets)
+        self._add_replica(replicas, max(group.min_available, 0), members, subsets)
         whole = self._workload.topology
         if self._legacy:
             subsets, whole = [], group.topology or whole
@@ -399,12 +375,12 @@ class _OfSet:
         )
 
     def _add_replica(
-        self, group_cliques: GroupCliques, index: int, members: list[MemberShape], subsets: list[SubsetShape]
+        self, replicas: GroupCliques, index: int, members: list[MemberShape], subsets: list[SubsetShape]
     ) -> None:
-        name = f"{group_cliques.group.name}-{index}"
-        replica_members = [self._member(clique, f"{name}-{clique.name}", 1) for clique in group_cliques.cliques]
+        name = f"{replicas.group.name}-{index}"
+        replica_members = [self._member(clique, f"{name}-{clique.name}", 1) for clique in replicas.cliques]
         members += replica_members
-        domain = self._domain(group_cliques.group.topology)
+        domain = self._domain(replicas.group.topology)
         if domain.key is not None and domain.at is not None:
             names = tuple(member.name for member in replica_members)
             subsets.append(SubsetShape(f"{self._base}-{name}", names, domain.key, domain.at))
@@ -428,9 +404,7 @@ class _OfSet:
         )
 
     def _written(self, clique: Clique, labels: Mapping[str, str]) -> Mapping[str, str]:
-        """Returns the labels that Grove's operator writes into the pods of a clique. The gang's own name may have a
-        number that the operator chooses.
-        """
+        """Returns the labels that Grove writes into the pods of a clique. The operator may number a gang's name."""
         if not _is_named(self._workload.raw):
             return {grove.LABEL_MANAGED_BY: grove.MANAGED_BY_GROVE}
         group = {} if clique.group is None else {grove.LABEL_SCALING_GROUP: f"{self._base}-{clique.group.name}"}
@@ -442,9 +416,8 @@ class _OfSet:
             **labels,
         }
 
-    def _has_domains(self, group_cliques: GroupCliques) -> bool:
-        """Returns whether the replicas of a group must be told apart."""
-        topologies = (group_cliques.group.topology, *(clique.topology for clique in group_cliques.cliques))
+    def _has_domains(self, replicas: GroupCliques) -> bool:
+        topologies = (replicas.group.topology, *(clique.topology for clique in replicas.cliques))
         return any(topology is not None and topology.required for topology in topologies)
 
     def _domain(self, topology: Topology | None) -> _Domain:
@@ -462,9 +435,7 @@ class _OfSet:
 
 
 def changes_pods(workload: MadeJobSet) -> bool:
-    """Returns whether a TrainJob may change the resources, the nodes or the tolerations of its runtime's pods, in a way
-    that the JobSet which is made here lacks.
-    """
+    """Returns whether a TrainJob may change what its runtime's pods need, in a way that the JobSet here lacks."""
     spec = workload.train_job.spec
     if not workload.resources_known:
         return True
@@ -474,7 +445,6 @@ def changes_pods(workload: MadeJobSet) -> bool:
 
 
 def _patches_pods(patch: object) -> bool:
-    """Returns whether a runtime patch says anything about the spec of pods."""
     holder: object = patch
     for field in ("trainingRuntimeSpec", "template", "spec"):
         holder = holder.get(field) if isinstance(holder, Mapping) else None
@@ -514,7 +484,7 @@ _OF_REQUESTS = ("gpu-fraction", "gpu-memory", "nvidia.com/mig-")
 
 
 def shape_of_gang(podgang: PodGang, pods: Mapping[str, Iterable[Pod]], record: Record) -> GangShape | None:
-    """Returns the shape of a gang with these pods, by the name of their member. Return None if a pod is on a node, has
+    """Returns the shape of a gang with these pods, by the name of their member; None if a pod is on a node, has
     ended or is being deleted: the gang is not fresh. Raises `Malformed`.
     """
     pods_by_member = {member: list(member_pods) for member, member_pods in pods.items()}
@@ -546,18 +516,9 @@ def shape_of_templates(podgang: PodGang, pods: Mapping[str, Sequence[PodTemplate
         template = templates[0]
         required = member.constraint.required
         at = None if required is None else member.constraint.path / "required"
-        members.append(
-            MemberShape(
-                member.name,
-                template.spec_path,
-                template,
-                max(member.min_replicas, 0),
-                len(templates),
-                required,
-                at,
-                part=member.name,
-            )
-        )
+        path, minimum = template.spec_path, max(member.min_replicas, 0)
+        pods_there = len(templates)
+        members.append(MemberShape(member.name, path, template, minimum, pods_there, required, at, part=member.name))
     names = {member.name for member in members}
     subsets = [
         SubsetShape(config.name, inside, config.constraint.required, config.constraint.path / "required")
@@ -588,10 +549,8 @@ def kept(template: PodTemplate) -> str:
     spec = template.spec
     parts: dict[str, Any] = {field: spec.get(field) for field in _OF_PODS if spec.get(field)}
     for field in ("containers", "initContainers"):
-        parts[field] = [
-            [mapping(container).get(of_container) for of_container in _OF_CONTAINERS]
-            for container in sequence(spec.get(field))
-        ]
+        containers = map(mapping, sequence(spec.get(field)))
+        parts[field] = [[container.get(name) for name in _OF_CONTAINERS] for container in containers]
     parts["labels"] = {key: value for key, value in template.labels.items() if key not in OF_ONE_POD}
     parts["annotations"] = {key: value for key, value in template.annotations.items() if key.startswith(_OF_REQUESTS)}
     return json.dumps(parts, sort_keys=True, default=str)

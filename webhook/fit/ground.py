@@ -64,9 +64,7 @@ def conflicts_of(roles: Sequence[PackingRole], kind_of: Mapping[str, int], value
 
 
 def _by_ports(roles: Sequence[PackingRole], kind_of: Mapping[str, int], kinds: int) -> tuple[int, ...]:
-    """Returns, by kind, the kinds with which it has a host port in common. The work grows with the ports, not with the
-    pairs of them.
-    """
+    """Returns, by kind, the kinds with a host port in common. The work grows with the ports, not their pairs."""
     used: dict[tuple[int, str], dict[str, set[int]]] = {}
     for role in roles:
         for port in role.pods.ports:
@@ -103,9 +101,8 @@ class NodeShape(NamedTuple):
 
 
 class Area:
-    """A part of the nodes: `counts` of shapes, and the classes that they come from.
-
-    With `single` it is one node: any of its class, or the one with number `ordinal`. `nodes` is their number.
+    """A part of the nodes: `counts` of shapes, and the classes that they come from. With `single` it is one node: any
+    of its class, or the one with number `ordinal`. `nodes` is their number.
     """
 
     __slots__ = ("classes", "counts", "floors", "inner", "nodes", "ordinal", "shaped", "single", "totals")
@@ -134,7 +131,8 @@ class Ground:
         for role in roles:
             first.setdefault(self.kind_of[role.name], role)
         self.roles = tuple(first[kind] for kind in range(self.kinds))
-        needed = [_needed(role) for role in self.roles]
+        # Devices are resources: those of each driver, and of all drivers together.
+        needed = [{**role.pods.request, **_devices(role.pods.devices)} for role in self.roles]
         shared = [_devices(need for claim in role.pods.shared_devices for need in claim.devices) for role in self.roles]
         requested = {name for amounts in needed + shared for name in amounts if amounts[name] > 0}
         self.resources = tuple(sorted(requested - room.unsure))
@@ -264,7 +262,8 @@ class Ground:
             seen = id(node.capacity), id(node.devices)
             if (capacity := capacities.get(seen)) is None:
                 capacity = capacities[seen] = tuple(_capacity(node, name) for name in self.resources)
-            cells = tuple(_cell(node, key, shared[key]) for key in self.keys)
+            values = ((node.labels.get(key), shared[key]) for key in self.keys)
+            cells = tuple(value if value is None or value in many else OWN_VALUE for value, many in values)
             by_identity[alike] = shapes.setdefault(
                 NodeShape(capacity, self._spreadable(mask, node), cells), len(shapes)
             )
@@ -272,7 +271,7 @@ class Ground:
         return list(shapes), numbers
 
     def _spreadable(self, mask: int, node: NodeClass) -> int:
-        """Returns a node without the key of a spread constraint is not usable."""
+        """Returns the mask without the kinds that a spread constraint keeps off nodes without its key."""
         for key, most in self.conflicts.most.items():
             if key not in node.labels and not node.future:
                 for kind, cap in enumerate(most):
@@ -281,31 +280,29 @@ class Ground:
         return mask
 
     def _on_nodes(self) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
-        """Returns, by shape, the kinds that cannot be on a node together, and how many pods of each it takes. Shapes
-        that differ only in the values of labels have the same.
-        """
+        """Returns, by shape, the kinds that share no node, and how many pods of each fit. Labels make no difference."""
         of_alike: dict[Any, tuple[tuple[int, ...], tuple[int, ...]]] = {}
         of_shapes = []
         for shape in self.shapes:
             alike = shape.capacity, shape.kinds, tuple([cell is None for cell in shape.cells])
             if (both := of_alike.get(alike)) is None:
                 conflicts = self._on_one_node(shape)
-                both = of_alike[alike] = conflicts, self._floors_on(shape, conflicts)
+                both = of_alike[alike] = (
+                    conflicts,
+                    tuple(self._floor_on(shape, conflicts, kind) for kind in range(self.kinds)),
+                )
             of_shapes.append(both)
         return [conflicts for conflicts, _ in of_shapes], [floors for _, floors in of_shapes]
 
     def _on_one_node(self, shape: NodeShape) -> tuple[int, ...]:
-        """By kind, the kinds that cannot be on a node of the shape beside it: by ports, or as the node has a value of
-        the key, which then only its own pods and those of its neighbours share.
+        """Returns, by kind, the kinds that cannot be on a node of the shape beside it: by ports, or as the node has a
+        value of the key, which then only its own pods and those of its neighbours share.
         """
         rows = list(self.conflicts.node)
         for key, cell in zip(self.keys, shape.cells, strict=True):
             if cell is not None and key in self.conflicts.apart:
                 rows = [mine | more for mine, more in zip(rows, self.conflicts.apart[key], strict=True)]
         return tuple(rows)
-
-    def _floors_on(self, shape: NodeShape, conflicts: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(self._floor_on(shape, conflicts, kind) for kind in range(self.kinds))
 
     def _floor_on(self, shape: NodeShape, conflicts: tuple[int, ...], kind: int) -> int:
         if not shape.kinds >> kind & 1:
@@ -344,11 +341,6 @@ def _signature(role: PackingRole) -> tuple[Any, ...]:
     return tuple(sorted(pods.request.items())), devices, shared, pods.ports, apart, spread
 
 
-def _needed(role: PackingRole) -> dict[str, int]:
-    """Returns what a pod needs, its devices as resources: of each driver, and of all drivers together."""
-    return {**role.pods.request, **_devices(role.pods.devices)}
-
-
 def _devices(needs: Iterable[DeviceNeed]) -> dict[str, int]:
     devices: dict[str, int] = {}
     for need in needs:
@@ -366,7 +358,7 @@ def _capacity(node: NodeClass, resource: str) -> int:
 
 
 def _kinds(roles: Sequence[PackingRole], room: Room) -> Mapping[str, int]:
-    """Number the roles. Two are one kind if they have equal needs, may use the same nodes and conflict with none."""
+    """Numbers the roles. Two are one kind if they have equal needs, may use the same nodes and conflict with none."""
     admitted = {node.roles for node in room.classes}
     apart_names = {name for role in roles for rule in role.pods.apart for name in rule.roles}
     numbers: dict[Any, int] = {}
@@ -381,22 +373,18 @@ def _kinds(roles: Sequence[PackingRole], room: Room) -> Mapping[str, int]:
 
 
 def _label_values(roles: Sequence[PackingRole], room: Room) -> dict[str, int]:
-    """Returns how many values the label of each spread constraint may have."""
     counts: dict[str, int] = {}
     for key in {limit.key for role in roles for limit in role.pods.spread}:
         values = {node.labels[key] for node in room.classes if key in node.labels} - {OWN_VALUE}
-        distinct = sum(UNLIMITED if node.number is None else node.number for node in room.classes if _own(node, key))
+        numbers = (node.number for node in room.classes if node.labels.get(key) == OWN_VALUE)
+        distinct = sum(UNLIMITED if number is None else number for number in numbers)
         unseen = any(node.future and key not in node.labels for node in room.classes)
         counts[key] = UNLIMITED if unseen else len(values) + distinct
     return counts
 
 
-def _own(node: NodeClass, key: str) -> bool:
-    return node.labels.get(key) == OWN_VALUE
-
-
 def _shared_values(keys: Sequence[str], room: Room) -> dict[str, frozenset[str]]:
-    """By key, the values that more than one node has."""
+    """Returns, by key, the values that more than one node has."""
     shared = {}
     for key in keys:
         nodes: dict[str, int] = {}
@@ -405,10 +393,3 @@ def _shared_values(keys: Sequence[str], room: Room) -> dict[str, frozenset[str]]
                 nodes[value] = nodes.get(value, 0) + (UNLIMITED if node.number is None else node.number)
         shared[key] = frozenset(value for value, count in nodes.items() if count > 1)
     return shared
-
-
-def _cell(node: NodeClass, key: str, shared: frozenset[str]) -> str | None:
-    value = node.labels.get(key)
-    if value is None or value in shared:
-        return value
-    return OWN_VALUE

@@ -76,9 +76,7 @@ def memory_of_gpu(label: str | None) -> int:
 
 
 def template_amounts(template: NodeTemplate) -> dict[str, int]:
-    """Returns the allocatable of a node group of the configuration, rounded up. What it does not state of storage and
-    pod slots has no limit.
-    """
+    """Returns the allocatable of a configured node group, rounded up; unstated storage and pod slots have no limit."""
     amounts = dict.fromkeys(_UNSTATED, LIMITLESS)
     for resource, quantity in template.allocatable.items():
         try:
@@ -146,12 +144,8 @@ class NodeTraits(NamedTuple):
         for _, eligibility in self.roles:
             values.update(value for label, value in eligibility.selector if label == key)
             for term in eligibility.terms or ():
-                values.update(
-                    value
-                    for requirement in term
-                    if requirement.key == key and not requirement.field
-                    for value in requirement.values
-                )
+                of_label = (requirement for requirement in term if requirement.key == key and not requirement.field)
+                values.update(value for requirement in of_label for value in requirement.values)
         return frozenset(values)
 
 
@@ -258,9 +252,7 @@ class NodeView:
         self._forget((), ())
 
     def _forget(self, keys: tuple[str, ...], own_keys: tuple[str, ...]) -> None:
-        """Begins again, with nodes grouped by the values of `keys`. Where each node has its own value, as for the keys
-        `own`, a group tells only that there is one.
-        """
+        """Begins again, with nodes grouped by the values of `keys`. Of `own_keys` each node has its own value."""
         self._keys, self._own_keys = keys, own_keys
         self._named_values = {key: values for key in own_keys if (values := self._traits.named_values(key))}
         self._alone = bool(self._named_values or self._named_nodes or self._domains or self._around.devices)
@@ -282,9 +274,7 @@ class NodeView:
         return max(len(self._of_numbers), len(self._groups))
 
     def classes(self, nodes: Nodes) -> tuple[NodeClass, ...] | None:
-        """Returns the classes, in the order of their first nodes; None if that takes too much work. If nothing changed
-        that the gang sees, it is the same object as before.
-        """
+        """Returns the classes by their first nodes, the same object if nothing changed; None if that takes long."""
         keys, own_keys = self._split(nodes)
         if not self._compared.isdisjoint(own_keys):
             # A number that each node has its own of makes each node a kind of its own.
@@ -309,7 +299,9 @@ class NodeView:
     def _split(self, nodes: Nodes) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Returns the label keys of the question that nodes have: those to group by, and those of own values."""
         keys = [key for key in self._label_keys if nodes.has_key(key)]
-        own_keys = tuple(key for key in keys if key not in self._by_memory and _is_own(nodes, key))
+        # These divide the nodes into so many that each is better taken as one of its kind.
+        many = (key for key in keys if key not in self._by_memory and len(nodes.values_of(key)) > _FEW_VALUES)
+        own_keys = tuple(key for key in many if nodes.is_unique(key))
         return tuple(key for key in keys if key not in own_keys), own_keys
 
     def _parts(self, groups: Mapping[NodeGroup, NodeNames], nodes: Nodes) -> dict[int, list[tuple[str, ...]]] | None:
@@ -368,42 +360,34 @@ class NodeView:
         if labels is None:
             shown = zip(self._shown, class_key.shown, strict=False)
             labels = self._labels[class_key.shown] = {key: value for key, value in shown if value is not None}
-        return NodeClass(
-            capacity, labels, len(every), roles, every, dict(class_key.devices) if class_key.devices else _NO_DEVICES
-        )
+        devices = dict(class_key.devices) if class_key.devices else _NO_DEVICES
+        return NodeClass(capacity, labels, len(every), roles, every, devices)
 
     def _seen_in(self, names: tuple[str, ...], nodes: Nodes) -> Mapping[_Seen, list[str]]:
-        """Returns the nodes of a group by what the gang sees of single nodes."""
         by_view: dict[_Seen, list[str]] = {}
         for name in names:
             labels = nodes[name].labels
-            own_labels = tuple(
-                (key, value) for key, values in self._named_values.items() if (value := labels.get(key)) in values
-            )
+            label_values = self._named_values.items()
+            own_labels = tuple((key, value) for key, values in label_values if (value := labels.get(key)) in values)
             devices = tuple(sorted(self._around.devices_of(name).items()))
             shown_name = name if name in self._named_nodes else ""
             by_view.setdefault(_Seen(shown_name, own_labels, self._domains.get(name, ()), devices), []).append(name)
         return by_view
 
     def _number(self, group: NodeGroup, seen: _Seen) -> int:
-        """Returns the number of the class of such nodes."""
         deciding = self._deciding(group.values)
         key = (id(group.highest), id(group.oversubscribed), group.taints, deciding, seen)
         kind = self._kinds.by_identity.get(key)
         if kind is None:
             kind = self._kinds.by_identity[key] = self._kind(group, seen)
         shows_labels = self._kinds.kinds[kind][1] or self._traits.every_domain
-        class_key = _Class(
-            kind,
-            self._showing(group.values) if shows_labels else (),
-            seen.domains,
-            seen.devices if self._traits.with_devices else (),
-        )
-        return self._numbers.setdefault(class_key, len(self._numbers))
+        shown = self._showing(group.values) if shows_labels else ()
+        devices = seen.devices if self._traits.with_devices else ()
+        return self._numbers.setdefault(_Class(kind, shown, seen.domains, devices), len(self._numbers))
 
     def _kind(self, group: NodeGroup, seen: _Seen) -> int:
-        """Returns the number of what such nodes can give and to which roles."""
-        labels = self._labels_of(group)
+        values = zip((*self._keys, *self._own_keys), group.values, strict=True)
+        labels = {key: value for key, value in values if value is not None}
         claims = dict(seen.devices).get("", 0)
         reading = self._around.reading
         highest = {**group.highest, **({GPUS_BY_CLAIMS: claims} if reading.gpus_by_claims else {})}
@@ -411,12 +395,7 @@ class NodeView:
         capacity = capacity_of(self._traits.resources, highest, group.oversubscribed, memory, reading)
         return self._kinds.number(capacity, self._roles_on(group, seen, labels))
 
-    def _labels_of(self, group: NodeGroup) -> dict[str, str]:
-        keys = (*self._keys, *self._own_keys)
-        return {key: value for key, value in zip(keys, group.values, strict=True) if value is not None}
-
     def _roles_on(self, group: NodeGroup, seen: _Seen, labels: Mapping[str, str]) -> frozenset[str]:
-        """Returns the roles that may use such nodes."""
         key = (group.taints, self._deciding(group.values), seen.name, seen.labels)
         admitted = self._roles.get(key)
         if admitted is None:
@@ -468,9 +447,7 @@ class _Kinds:
 
 
 class _Group(NamedTuple):
-    """What is known of a group: its names as they were, its parts with the numbers of their classes. `names` is kept,
-    so that no other group gets its identity.
-    """
+    """What is known of a group of nodes. `names` is kept, so that no other group gets its identity."""
 
     names: NodeNames
     ordered: tuple[str, ...]
@@ -480,9 +457,7 @@ class _Group(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """What a gang sees of a node alone: its name and labels of its own, if a role names them; the objects that have it
-    as a member; its devices.
-    """
+    """What a gang sees of a node alone: name and labels that roles name, objects that list it, and its devices."""
 
     name: str
     labels: tuple[tuple[str, str], ...]
@@ -494,7 +469,7 @@ _NOTHING_SEEN = _Seen("", (), (), ())
 
 
 class _Class(NamedTuple):
-    """What makes a class: the number of its kind, the values of the labels that it shows, its domains and devices."""
+    """What makes a class: its kind, the values of the labels that it shows, its domains and devices."""
 
     kind: int
     shown: tuple[str | None, ...]
@@ -512,14 +487,7 @@ def _picked(places: list[int]) -> Callable[[tuple[str | None, ...]], tuple[str |
     return itemgetter(*places)
 
 
-def _is_own(nodes: Nodes, key: str) -> bool:
-    """Returns whether a label divides the nodes into so many that each is better taken as one of its kind."""
-    values = nodes.values_of(key)
-    return len(values) > _FEW_VALUES and nodes.is_unique(key)
-
-
 def _domains_of(traits: NodeTraits) -> dict[str, tuple[tuple[int, str], ...]]:
-    """Returns the domains of each node, for partitions whose domains name their nodes."""
     by_node: dict[str, list[tuple[int, str]]] = {}
     for index, members in enumerate(traits.members):
         domains: Mapping[str, frozenset[str]] = members.value
@@ -548,7 +516,6 @@ def room_of(
     devices: Mapping[str, Mapping[str, int]] | None = None,
 ) -> Room | None:
     """Returns the nodes by class; None if no nodes are known. The same question about the same nodes has the same Room.
-
     `devices`: by node name and driver, the devices of ResourceSlices there, "" for all drivers; None if they are
     unknown.
     """
@@ -571,11 +538,10 @@ def room_of(
         _claims_unknown(traits, facts, reading, devices),
         None if with_devices is None else Same(with_devices),
     )
-    return nodes.view((traits, around), lambda: _KeptRoom(traits, around)).of(nodes)
+    return nodes.view((traits, around), lambda: _KeptRoom(traits, around)).room(nodes)
 
 
 def _why_unknown(nodes: Nodes, facts: ClusterFacts, settings: FitSettings) -> str | None:
-    """Returns why the nodes prove nothing, if so."""
     if "nodes" in (facts.partial or ()):
         return "only some of the nodes are known"
     if not nodes and not settings.templates:
@@ -584,9 +550,7 @@ def _why_unknown(nodes: Nodes, facts: ClusterFacts, settings: FitSettings) -> st
 
 
 def _named_by_class(traits: NodeTraits, facts: ClusterFacts, reading: PodReading) -> Iterator[str]:
-    """Yields the requested resources that a DeviceClass stands for, or may stand for where DeviceClasses are not read.
-    Files without a list of served kinds are taken to have none.
-    """
+    """Yields the requested resources that a DeviceClass stands for, or may where DeviceClasses are not read."""
     if not reading.devices_by_class:
         return
     classes, devices = facts.device_classes, [resource for resource in traits.resources if is_device(resource)]
@@ -616,9 +580,8 @@ class _KeptRoom:
         self._view = NodeView(traits, around)
         self._traits = traits
         self._around = around
-        self._future = tuple(
-            _of_template(template, traits, around) for template in settings.templates if template.most != 0
-        )
+        templates = (template for template in settings.templates if template.most != 0)
+        self._future = tuple(_future_nodes(template, traits, around) for template in templates)
         self._revision = -1
         self._room = Room(())
 
@@ -627,16 +590,16 @@ class _KeptRoom:
         """How many classes it keeps: for itself, and for each ground of its room."""
         return self._view.weight + len(self._room.classes) * len(self._room.memo)
 
-    def of(self, nodes: Nodes) -> Room:
+    def room(self, nodes: Nodes) -> Room:
         """Returns the room that the nodes give now."""
         if nodes.revision != self._revision:
-            room = self._room_from(nodes)
+            room = self._new_room(nodes)
             if room != self._room:
                 self._room = room
             self._revision = nodes.revision
         return self._room
 
-    def _room_from(self, nodes: Nodes) -> Room:
+    def _new_room(self, nodes: Nodes) -> Room:
         node_classes = self._view.classes(nodes)
         if node_classes is None:
             return Room((), unknown="the pods of the gang differ too much", too_large=True)
@@ -647,7 +610,7 @@ class _KeptRoom:
         return Room(classes, self._around.grows, unsure=frozenset(unsure))
 
 
-def _of_template(template: NodeTemplate, traits: NodeTraits, around: Around) -> NodeClass:
+def _future_nodes(template: NodeTemplate, traits: NodeTraits, around: Around) -> NodeClass:
     """Returns the class of the nodes that a node group of the configuration may get."""
     # It has no ResourceSlice yet, and the configuration does not tell its devices.
     devices = around.devices_of(_NO_NODE)
@@ -668,9 +631,7 @@ def _of_template(template: NodeTemplate, traits: NodeTraits, around: Around) -> 
 def _unsure(
     classes: Iterable[NodeClass], stopped: frozenset[str], nodes: Nodes, traits: NodeTraits, around: Around
 ) -> Iterator[str]:
-    """Yields the requested resources of which nodes may have more than is known. `stopped` are those of which some node
-    states none.
-    """
+    """Yields the requested resources of which nodes may have more than is known, as some node states none."""
     if any(is_gpu_name(resource) for resource in stopped):
         stopped = stopped | KAI_GPUS
     # Most classes share theirs.

@@ -99,9 +99,7 @@ FIXED = NodeGrowth(grows=False)
 
 
 def growth_of(facts: ClusterFacts, settings: FitSettings) -> NodeGrowth:
-    """Returns whether nodes may come whose shape is unknown. Node groups in the configuration tell all that may
-    come.
-    """
+    """Returns whether nodes of unknown shape may come. Configured node groups tell all that may come."""
     if settings.templates or settings.nodes is Growth.FIXED:
         return FIXED
     if settings.nodes is Growth.MAY_GROW:
@@ -131,9 +129,7 @@ def _growers(facts: ClusterFacts) -> Iterator[tuple[str, Mapping[object, NodeGro
 
 
 def _is_served(facts: ClusterFacts, part: str) -> bool:
-    """Returns whether the cluster surely serves a kind of that part. Without a list of kinds nothing is known to be
-    missing.
-    """
+    """Returns whether the cluster surely serves a kind of that part. Without a list of kinds it may."""
     apis = (projection.resource.api for projection in GROWTH if projection.part == part)
     return facts.apis is not None and any(api in facts.apis or not api.group for api in apis)
 
@@ -194,11 +190,10 @@ Need: TypeAlias = PodsNeed | GroupNeed
 
 
 class Ceiling(NamedTuple):
-    """A limit on the sum of what a gang requests, whatever is used now: a quota, a queue or one above it.
-
-    `amounts` has the limited resources only, in the units of `PodNeeds.request`. `counted` gives what one pod of a role
-    counts against it, if that is not its request. `family` and `scope` are those of the finding. `cure` is what to do,
-    other than a smaller gang.
+    """A limit on the sum of what a gang requests, whatever is used now: a quota, a queue or one above it. `amounts` has
+    the limited resources only, in the units of `PodNeeds.request`. `counted` gives what one pod of a role counts
+    against it, if that is not its request. `family` and `scope` are those of the finding. `cure` is what to do, other
+    than a smaller gang.
     """
 
     called: str
@@ -370,11 +365,10 @@ def needs_of(
     namespace: str,
     written: Mapping[str, Mapping[str, str]] = NONE_WRITTEN,
 ) -> PodNeeds:
-    """Returns what a scheduler must find for each pod of a template. Raises `Malformed`.
-
-    `others` has the templates of all roles of the gang by name, this one among them, and `written` what is known of the
-    labels that controllers write into their pods. `stored` templates are those of
-    stored pods: the API server has defaulted them, and admission can add nothing.
+    """Returns what a scheduler must find for each pod of a template. Raises `Malformed`. `others` has the templates of
+    all roles of the gang by name, this one among them, and `written` what is known of the labels that controllers write
+    into their pods. `stored` templates are those of stored pods: the API server has defaulted them, and admission can
+    add nothing.
     """
     if text(template.spec.get("nodeName")) is not None:
         # No scheduler places it.
@@ -417,9 +411,7 @@ class Roles(dict[str, PackingRole]):
 
 
 def roles_of(shape: GangShape, reading: PodReading, claimed: ClusterFacts | None = None) -> Roles:
-    """Returns the roles of the members that the gang needs, as one scheduler reads their pods. `claimed`: the facts
-    about devices, for a scheduler that surely allocates them to claims. Raises `Malformed`.
-    """
+    """Returns the needed roles as a scheduler reads them. `claimed`: facts for their devices. Raises `Malformed`."""
     needed: dict[str, MemberShape] = {}
     for member in shape.needed:
         needed.setdefault(member.called, member)

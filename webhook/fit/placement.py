@@ -47,7 +47,10 @@ def placed(spots: Iterable[Spot], need: Need, room: Room) -> tuple[PlacedPods, .
     for spot in spots:
         if (above := roles[spot.path][1]) is not None:
             together.setdefault(above, []).append(spot)
-    domains = {above: _domain_name(need, above, below, room) for above, below in together.items()}
+    domains: dict[Path, str | None] = {}
+    for above, below in together.items():
+        within = need_at(need, above).within
+        domains[above] = None if within is None else min(_shared_domains(within, below, room), default=None)
     for spot in spots:
         role, above = roles[spot.path]
         domain = None if above is None else domains[above]
@@ -148,9 +151,7 @@ def _node_holds(node: NodeClass, pods: Sequence[tuple[PackingRole, int]], room: 
 
 
 def _ports_clash(pods: Sequence[tuple[PackingRole, int]]) -> bool:
-    """Returns whether two of the pods of a node have a host port in common. One pass: a pod may have hundreds of
-    ports.
-    """
+    """Returns whether two of the pods of a node share a host port. One pass: a pod may have hundreds of ports."""
     anywhere = {"", "0.0.0.0"}  # noqa: S104 - what a pod may state; nothing is opened
     used: dict[tuple[int, str], set[str]] = {}
     for role, count in pods:
@@ -216,7 +217,6 @@ def _domains_hold(need: Need, depth: int, spots: Sequence[Spot], room: Room) -> 
 
 
 def _shared_domains(partition: Partition, spots: Sequence[Spot], room: Room) -> frozenset[str]:
-    """Returns the domains that all pods are in."""
     shared: frozenset[str] | None = None
     of_class: dict[int, list[Spot]] = {}
     for spot in spots:
@@ -264,11 +264,6 @@ def _domain_path(need: Need, path: Path) -> Path | None:
     return above
 
 
-def _domain_name(need: Need, path: Path, spots: Sequence[Spot], room: Room) -> str | None:
-    within = need_at(need, path).within
-    return None if within is None else min(_shared_domains(within, spots, room), default=None)
-
-
 def _role(need: Need, path: Path) -> PackingRole:
     leaf = need_at(need, path)
     if isinstance(leaf, GroupNeed):
@@ -294,9 +289,7 @@ _LONGEST, _MOST = 60, 2
 
 
 def with_taints(verdict: FitVerdict, packing: Packing, facts: ClusterFacts) -> FitVerdict:
-    """Returns the verdict with the taints that keep the pods off all nodes, if its proof is that no node admits
-    them.
-    """
+    """Returns the verdict with the taints that keep the pods off all nodes, if no node admits them."""
     witness, nodes = verdict.witness, facts.nodes
     if witness is None or not witness.closed or nodes is None:
         return verdict
@@ -328,18 +321,14 @@ def added_tolerations(verdict: FitVerdict, shape: GangShape, packing: Packing, f
     templates = {member.called: member.template for member in shape.members}
     roles = {role.name: role for role in roles_of(packing.sets)}
     tolerations: dict[str, None] = {}
-    for name, nodes in _nodes_by_role(verdict).items():
+    nodes_of: dict[str, set[str]] = {}
+    for spot in verdict.placement:
+        nodes_of.setdefault(spot.role, set()).add(spot.node)
+    for name, nodes in nodes_of.items():
         if name in roles and name in templates:
             taints = dict.fromkeys(taint for node in nodes if node in facts.nodes for taint in facts.nodes[node].taints)
             tolerations.update(dict.fromkeys(_relied_on(roles[name], templates[name], taints)))
     return tuple(tolerations)
-
-
-def _nodes_by_role(verdict: FitVerdict) -> Mapping[str, set[str]]:
-    nodes: dict[str, set[str]] = {}
-    for spot in verdict.placement:
-        nodes.setdefault(spot.role, set()).add(spot.node)
-    return nodes
 
 
 def _relied_on(role: PackingRole, template: PodTemplate, taints: Iterable[Taint]) -> Iterator[str]:

@@ -119,19 +119,21 @@ class Eligibility:
 
     @classmethod
     def of(cls, spec: Mapping[str, Any], *, stored: bool, resources: Iterable[str] = ()) -> Eligibility:
-        """Returns what a pod spec says. Raises `Malformed`.
-
-        A template of a pod that is not `stored` yet may get tolerations at admission: for the extended `resources` that
-        it requests (ExtendedResourceToleration), and those of its RuntimeClass.
+        """Returns what a pod spec says. Raises `Malformed`. A template of a pod that is not `stored` yet may get
+        tolerations at admission: for the extended `resources` that it requests (ExtendedResourceToleration), and those
+        of its RuntimeClass.
         """
         required = mapping(mapping(spec.get("affinity")).get("nodeAffinity")).get(_REQUIRED)
-        tolerations = tuple(_tolerations(spec))
+        entries = map(mapping, sequence(spec.get("tolerations"))[: _MOST_TOLERATIONS + 1])
+        fields = ("key", "operator", "value", "effect")
+        tolerations = tuple(Toleration(*(text(entry.get(name)) or "" for name in fields)) for entry in entries)
         if not stored:
             tolerations += tuple(Toleration(resource, "Exists", "", "") for resource in sorted(resources))
             if text(spec.get("runtimeClassName")) is not None:
                 tolerations = (EVERYTHING,)
+        pairs = list(mapping(spec.get("nodeSelector")).items())[:_MOST_PAIRS]
         return cls(
-            tuple(_pairs(spec)),
+            tuple((key, text(value) or "") for key, value in pairs),
             None if required is None else _terms(mapping(required)),
             tolerations if len(tolerations) <= _MOST_TOLERATIONS else (EVERYTHING,),
             text(spec.get("nodeName")),
@@ -163,10 +165,8 @@ class Eligibility:
         taints: Iterable[Taint],
         unknown: frozenset[str] = frozenset(),
     ) -> bool:
-        """Returns whether the pod may use a node with that name, these labels and these taints.
-
-        The name is None, and the labels with the keys `unknown`, for a node that does not exist yet: these may be what
-        the pod asks for.
+        """Returns whether the pod may use a node with that name, these labels and these taints. The name is None, and
+        the labels with the keys `unknown`, for a node that does not exist yet: these may be what the pod asks for.
         """
         if self.node_name is not None and name is not None and self.node_name != name:
             return False
@@ -191,20 +191,8 @@ def is_transient(taint: Taint) -> bool:
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-def _pairs(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for key, value in list(mapping(spec.get("nodeSelector")).items())[:_MOST_PAIRS]:
-        yield key, text(value) or ""
-
-
-def _tolerations(spec: Mapping[str, Any]) -> Iterator[Toleration]:
-    for entry in map(mapping, sequence(spec.get("tolerations"))[: _MOST_TOLERATIONS + 1]):
-        yield Toleration(*(text(entry.get(field)) or "" for field in ("key", "operator", "value", "effect")))
-
-
 def _terms(required: Mapping[str, Any]) -> tuple[tuple[Requirement, ...], ...] | None:
-    """Returns the terms; None if they are too many to be judged, so that they admit every node. An empty term matches
-    nothing, and is left out.
-    """
+    """Returns the terms, less empty ones, which match nothing; None if they are too many to be judged."""
     terms = sequence(required.get("nodeSelectorTerms"))
     if len(terms) > _MOST_TERMS:
         return None
@@ -245,7 +233,7 @@ def _integer(value: str | None) -> int | None:
 
 
 # More entries of one selector are not judged.
-_MOST_ENTRIES, _SELECTORS_MOST_VALUES = 64, 1024
+_MOST_ENTRIES, _MOST_EXPRESSION_VALUES = 64, 1024
 # The domains of labels that controllers write, and the keys without a domain.
 _WRITTEN_DOMAINS = (
     "kubernetes.io",
@@ -291,11 +279,9 @@ def is_sure(key: str) -> bool:
         return False
     domain, slash, name = key.rpartition("/")
     # Koordinator's label for the group of a pod has no slash.
-    return domain == _OF_PEOPLE or not _is_below(domain if slash else name, _WRITTEN_DOMAINS)
-
-
-def _is_below(domain: str, domains: tuple[str, ...]) -> bool:
-    return any(domain == parent or domain.endswith((f".{parent}", f"-{parent}")) for parent in domains)
+    whole = domain if slash else name
+    is_written = any(whole == parent or whole.endswith((f".{parent}", f"-{parent}")) for parent in _WRITTEN_DOMAINS)
+    return domain == _OF_PEOPLE or not is_written
 
 
 def sure_labels(labels: Mapping[str, Any]) -> dict[str, str]:
@@ -342,7 +328,7 @@ def matches(selector: object, labels: PodLabels) -> bool | None:
         return None
     pairs, expressions = mapping(mapping(selector).get("matchLabels")), _expressions(selector)
     answers = [_is(labels, key, (text(value) or "",)) for key, value in pairs.items()]
-    answers += [_selectors_holds(mapping(expression), labels) for expression in expressions]
+    answers += [_expression_holds(mapping(expression), labels) for expression in expressions]
     return all_hold(answers)
 
 
@@ -368,12 +354,10 @@ def _is(labels: PodLabels, key: str, values: Sequence[Any]) -> bool | None:
     return None if labels.may_have(key) else False
 
 
-def _selectors_holds(expression: Mapping[str, Any], labels: PodLabels) -> bool | None:
-    """Returns whether an expression holds. A label that a template lacks may still come, so only a stored pod surely
-    lacks one.
-    """
+def _expression_holds(expression: Mapping[str, Any], labels: PodLabels) -> bool | None:
+    """Returns whether an expression holds. Only a stored pod surely lacks a label that its template lacks."""
     key, values = text(expression.get("key")) or "", sequence(expression.get("values"))
-    if len(values) > _SELECTORS_MOST_VALUES:
+    if len(values) > _MOST_EXPRESSION_VALUES:
         return None
     operator = expression.get("operator")
     if operator == "In":
@@ -433,9 +417,7 @@ class Spread(NamedTuple):
 
 
 class DeviceNeed(NamedTuple):
-    """Different devices that one pod needs of a DeviceClass, at least. `driver` is the one that all of them surely
-    have, if known.
-    """
+    """Different devices that a pod needs of a DeviceClass. `driver` is the one that all of them have, if known."""
 
     device_class: str
     number: int
@@ -453,9 +435,8 @@ class SharedClaimNeed(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class PodNeeds:
     """What one pod needs. `request` is in the scheduler's units: cpu in milli, all else in units, rounded up per sum;
-    "pods" is its pod slots. Resources that the scheduler does not compare are left out.
-
-    `devices` are needed by each pod; those of `shared_devices` once for all pods of the gang that name the claim.
+    "pods" is its pod slots. Resources that the scheduler does not compare are left out. `devices` are needed by each
+    pod; those of `shared_devices` once for all pods of the gang that name the claim.
     """
 
     request: Mapping[str, int]
@@ -477,9 +458,8 @@ _LAST_PORT = 65_535
 
 
 def ports_of(spec: Mapping[str, Any], *, stored: bool) -> tuple[HostPort, ...]:
-    """Returns the host ports of containers and sidecars. Plain init containers need none. Raises `Malformed`.
-
-    On the network of the host every port is one, as the API server defaults it on pods.
+    """Returns the host ports of containers and sidecars. Plain init containers need none. Raises `Malformed`. On the
+    network of the host every port is one, as the API server defaults it on pods.
     """
     on_host = not stored and flag(spec.get("hostNetwork"))
     ports: dict[HostPort, None] = {}
@@ -503,7 +483,7 @@ def _running(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 # More terms are not judged, and in a gang of more roles a term is held against its own role only.
-_APART_MOST_TERMS, MOST_ROLES = 8, 8
+_MOST_APART_TERMS, MOST_ROLES = 8, 8
 # So is a template whose selectors have more entries than these when they are held against all roles.
 _MOST_CHECKS = 256
 
@@ -532,7 +512,7 @@ def apart_of(
     """Returns the anti-affinity of a template against the roles in `others` that surely match, itself among them.
     `written`: by role, labels that a controller is known to write into its pods. Raises `Malformed`.
     """
-    terms = _apart_terms(template, others, written, stored=stored, namespace=namespace)
+    terms = _anti_affinity_terms(template, others, written, stored=stored, namespace=namespace)
     return tuple(Apart(term.key, term.roles, term.at) for term in terms if term.roles)
 
 
@@ -545,9 +525,9 @@ def apart_left_out(
     written: Mapping[str, Mapping[str, str]] = NONE_WRITTEN,
 ) -> tuple[str, ...]:
     """Returns the required anti-affinity that is not judged, in words. Raises `Malformed`."""
-    every = list(_apart_terms(template, others, written, stored=stored, namespace=namespace))
+    every = list(_anti_affinity_terms(template, others, written, stored=stored, namespace=namespace))
     stated = _stated(template)
-    if len(stated) > _APART_MOST_TERMS or (stated and _is_long(others, stated[:_APART_MOST_TERMS])):
+    if len(stated) > _MOST_APART_TERMS or (stated and _is_long(others, stated[:_MOST_APART_TERMS])):
         return (_NOT_KNOWN,)
     return (_NOT_KNOWN,) if any(term.may_match for term in every) else ()
 
@@ -562,7 +542,7 @@ def _is_long(others: Mapping[str, PodTemplate], terms: Sequence[Any]) -> bool:
     return len(others) > MOST_ROLES or checks > _MOST_CHECKS
 
 
-def _apart_terms(
+def _anti_affinity_terms(
     template: PodTemplate,
     others: Mapping[str, PodTemplate],
     written: Mapping[str, Mapping[str, str]],
@@ -571,7 +551,7 @@ def _apart_terms(
     namespace: str,
 ) -> Iterator[_Term]:
     """Yields the terms that may be about pods of the gang. Raises `Malformed`."""
-    terms = _stated(template)[:_APART_MOST_TERMS]
+    terms = _stated(template)[:_MOST_APART_TERMS]
     if not terms:
         return
     if _is_long(others, terms):
@@ -598,10 +578,9 @@ _ONE_SIDED = "the required anti-affinity of some pods of the gang against others
 
 
 def mutual(needs: Mapping[str, PodNeeds]) -> dict[str, PodNeeds]:
-    """Returns the needs of all roles by name, with the anti-affinity that both sides state. The rest is left out.
-
-    For a scheduler that holds a pod against its own terms alone, and not against those of the gang's pods that it has
-    placed at the same moment: the pod that has no term is placed second, beside the other.
+    """Returns the needs of all roles by name, with the anti-affinity that both sides state. The rest is left out. For a
+    scheduler that holds a pod against its own terms alone, and not against those of the gang's pods that it has placed
+    at the same moment: the pod that has no term is placed second, beside the other.
     """
     mutual_needs = {}
     for name, pods in needs.items():
@@ -630,7 +609,7 @@ def _covers(term: Mapping[str, Any], namespace: str) -> bool | None:
 
 
 def _matches(term: Mapping[str, Any], labels: PodLabels, other: PodLabels, *, stored: bool) -> bool | None:
-    """Returns whether a term of a pod with the labels `own` matches pods with those of `other`."""
+    """Returns whether a term of a pod with these `labels` matches pods with those of `other`."""
     answer = matches(term.get("labelSelector"), other)
     if stored or answer is False:
         # The API server has written the keys of labels into the selector of a stored pod.
@@ -680,7 +659,7 @@ def spread_of(template: PodTemplate) -> tuple[Spread, ...]:
 def affinity_left_out(template: PodTemplate) -> Iterator[str]:
     """Yields the required pod affinity of a template, in words. Raises `Malformed`."""
     affinity = mapping(mapping(template.spec.get("affinity")).get("podAffinity"))
-    if sequence(affinity.get("requiredDuringSchedulingIgnoredDuringExecution")):
+    if sequence(affinity.get(_REQUIRED)):
         yield "the required pod affinity of the pods"
 
 

@@ -9,7 +9,7 @@ of the condition that fails, so its sentence is the proof.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import combinations
 from math import gcd
 from typing import Any, NamedTuple
@@ -42,9 +42,8 @@ from webhook.fit.verdict import (
 
 class Refusal(NamedTuple):
     """A condition that fails. The pods of `kinds` need at least `needed` of a resource, and the nodes of the area can
-    give them at most `there`. Without a resource, pods are counted.
-
-    For a required domain `domain` is the one that comes nearest, and `inner` why the part does not fit there.
+    give them at most `there`. Without a resource, pods are counted. For a required domain `domain` is the one that
+    comes nearest, and `inner` why the part does not fit there.
     """
 
     condition: str
@@ -67,7 +66,7 @@ _MOST_UNITS = 4096
 
 
 def simply_refused(part: NeedPart, area: Area, ground: Ground, budget: StepBudget) -> Refusal | None:
-    """C1 to C3: each kind by itself, and each resource in all."""
+    """Returns what C1 to C3 refute: each kind by itself, and each resource in all."""
     budget.spend(2 + (ground.kinds + len(ground.resources)) // 2)
     floors = ground.floors_in(area)
     totals = ground.totals_in(area)
@@ -83,9 +82,8 @@ def simply_refused(part: NeedPart, area: Area, ground: Ground, budget: StepBudge
 
 
 def refused_by_subsets(part: NeedPart, area: Area, ground: Ground, budget: StepBudget) -> Refusal | None:
-    """C4 and C4b: each set of kinds on the nodes that it can use, with the sums that its pods can reach on a node.
-
-    Then the kinds of which only one pod can be in each value of a label.
+    """Returns what C4 and C4b refute: each set of kinds on the nodes that it can use, with the sums that its pods can
+    reach on a node. Then the kinds of which only one pod can be in each value of a label.
     """
     kinds = tuple(kind for kind in range(ground.kinds) if part.vector is None or part.vector[kind])
     floors = ground.floors_in(area)
@@ -98,11 +96,10 @@ def refused_by_subsets(part: NeedPart, area: Area, ground: Ground, budget: StepB
         alone = [floor * weight for floor, weight in zip(floors, weights, strict=True)]
         for subset in _subsets(kinds):
             budget.spend(2 if requested else 8)
-            needed = (
-                sum([requested[kind] for kind in subset])
-                if requested
-                else least(part, [weight if kind in subset else 0 for kind, weight in enumerate(weights)])
-            )
+            if requested:
+                needed = sum([requested[kind] for kind in subset])
+            else:
+                needed = least(part, [weight if kind in subset else 0 for kind, weight in enumerate(weights)])
             if needed <= max([alone[kind] for kind in subset]):
                 continue
             usable = usable_by(sum(1 << kind for kind in subset), k, ground, budget)
@@ -114,9 +111,8 @@ def refused_by_subsets(part: NeedPart, area: Area, ground: Ground, budget: StepB
 
 
 def usable_by(mask: int, k: int, ground: Ground, budget: StepBudget) -> list[int]:
-    """Returns, by shape, how much of a resource (-1: how many) pods of some kinds can have on one node at most.
-
-    The steps are spent also where it is known already, so that an answer does not depend on what was asked before.
+    """Returns, by shape, how much of a resource (-1: how many) pods of some kinds can have on one node at most. The
+    steps are spent also where it is known already, so that an answer does not depend on what was asked before.
     """
     budget.spend(len(ground.shapes) * (1 + mask.bit_count() // 2))
     usable = ground.usable.get((mask, k))
@@ -131,7 +127,7 @@ def kinds_of(vector: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _choice_refused(part: NeedPart, area: Area, ground: Ground, budget: StepBudget) -> Refusal | None:
-    """C1 to C3 where a number of children is enough: each sum counts its own cheapest ones."""
+    """Returns what C1 to C3 refute where some children are enough: each sum counts its own cheapest ones."""
     floors, totals = ground.floors_in(area), ground.totals_in(area)
     budget.spend((ground.kinds + len(ground.resources)) * (1 + len(part.children)))
     for kind, floor in enumerate(floors):
@@ -169,11 +165,8 @@ def _usable_on(shape: int, mask: int, k: int, ground: Ground) -> int:
     everything = sum(request * floor for request, floor, _ in pods)
     if k < 0:
         return min(everything, _most_pods(shape, [kind for _, _, kind in pods], ground))
-    return (
-        everything
-        if everything <= ground.shapes[shape].capacity[k]
-        else _reachable(pods, ground.shapes[shape].capacity[k])
-    )
+    capacity = ground.shapes[shape].capacity[k]
+    return everything if everything <= capacity else _reachable(pods, capacity)
 
 
 def _most_pods(shape: int, kinds: list[int], ground: Ground) -> int:
@@ -210,7 +203,7 @@ def _reachable(pods: list[tuple[int, int, int]], capacity: int) -> int:
 def _refused_by_cells(
     part: NeedPart, area: Area, kinds: tuple[int, ...], ground: Ground, budget: StepBudget
 ) -> Refusal | None:
-    """Of kinds that all conflict with one another over a label, each value has one pod. Nodes without it have any."""
+    """Returns why kinds that all conflict over a label do not fit: each value has one pod, other nodes have any."""
     for key, name in enumerate(ground.keys):
         rows = ground.conflicts.apart.get(name)
         if rows is None:
@@ -225,9 +218,7 @@ def _refused_by_cells(
 
 
 def _cliques(rows: tuple[int, ...], kinds: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """Yields the largest sets of kinds that conflict with themselves and one another, one for each kind that begins
-    it.
-    """
+    """Yields the largest sets of kinds that conflict with themselves and one another, by their first kind."""
     cliques = set()
     for first in kinds:
         clique: list[int] = []
@@ -310,7 +301,7 @@ class Refuter:
         return nearest or Refusal("D", part, area, partition=part.within)
 
     def _too_many(self, item: DomainItem, area: Area) -> Refusal | None:
-        """Equal children that each need a domain: the sum over the domains of how many each could have."""
+        """Returns why equal children that each need a domain do not fit: all domains together have too few."""
         number = len(item.paths)
         if number == 1:
             return None
@@ -392,12 +383,11 @@ def witness_of(refusal: Refusal, ground: Ground) -> Witness:
     """Returns the witness of a refusal, without a computed remedy."""
     inner = _innermost(refusal)
     required = _required(refusal)
-    kinds = inner.kinds or _kinds_of(inner.part, ground)
-    members = _members(inner.part, kinds, ground)
+    members = _members(inner, ground)
     at = members[0].at if members else roles_of([inner.part.need])[0].at
     if required is not None and required.partition is not None and required.partition.at is not None:
         at = required.partition.at
-    domain = None if required is None or required.domain is None else _domain_name(required.domain)
+    domain = None if required is None or required.domain is None else min(required.domain.names)
     return Witness(
         family=_family(refusal, inner, ground),
         scope=FitScope.ON_THESE_NODES,
@@ -436,12 +426,10 @@ def _required(refusal: Refusal) -> Refusal | None:
     return required
 
 
-def _kinds_of(part: NeedPart, ground: Ground) -> tuple[int, ...]:
-    return tuple(dict.fromkeys(ground.kind_of[role.name] for role in roles_of([part.need])))
-
-
-def _members(part: NeedPart, kinds: Sequence[int], ground: Ground) -> list[PackingRole]:
-    return [role for role in roles_of([part.need]) if ground.kind_of[role.name] in kinds]
+def _members(refusal: Refusal, ground: Ground) -> list[PackingRole]:
+    """Returns the roles of the kinds that a refusal is about, or all of its part."""
+    roles = roles_of([refusal.part.need])
+    return [role for role in roles if not refusal.kinds or ground.kind_of[role.name] in refusal.kinds]
 
 
 def _family(refusal: Refusal, inner: Refusal, ground: Ground) -> FitFamily:
@@ -453,11 +441,8 @@ def _family(refusal: Refusal, inner: Refusal, ground: Ground) -> FitFamily:
         return FitFamily.APART
     if inner.condition == "C1":
         binding = _binding(inner, ground)
-        return (
-            FitFamily.DEVICES
-            if binding is not None and ground.resources[binding].startswith(DEVICES)
-            else FitFamily.NODE
-        )
+        of_devices = binding is not None and ground.resources[binding].startswith(DEVICES)
+        return FitFamily.DEVICES if of_devices else FitFamily.NODE
     return FitFamily.TOTAL
 
 
@@ -469,14 +454,8 @@ def _apart(inner: Refusal, ground: Ground) -> bool:
     by_resources = 0
     for shape, count in inner.area.counts:
         if ground.floors[shape][kind]:
-            by_resources += count * min(
-                (
-                    have // request
-                    for have, request in zip(ground.shapes[shape].capacity, ground.requests[kind], strict=True)
-                    if request
-                ),
-                default=UNLIMITED,
-            )
+            pairs = zip(ground.shapes[shape].capacity, ground.requests[kind], strict=True)
+            by_resources += count * min((have // request for have, request in pairs if request), default=UNLIMITED)
     return by_resources >= inner.needed
 
 
@@ -501,26 +480,20 @@ def _resource(refusal: Refusal, ground: Ground) -> str:
 
 
 def _shown(resource: str) -> str:
-    """Devices are called so."""
     if not resource.startswith(DEVICES):
         return resource
     driver = resource.removeprefix(DEVICES)
     return f"devices of {driver}" if driver else "devices"
 
 
-def _per_pod(inner: Refusal, ground: Ground) -> str:
-    """Returns what one pod of a kind requests of the resource that matters: `8 nvidia.com/gpu`."""
-    binding = _binding(inner, ground)
-    if binding is None or len(inner.kinds) != 1:
-        return ""
-    resource = ground.resources[binding]
-    if resource == "pods":
-        return ""
-    return f" of {amount(resource, ground.requests[inner.kinds[0]][binding])} {_shown(resource)}"
-
-
 def _pods(inner: Refusal, number: int, ground: Ground) -> str:
-    return f"{counted(number, 'pod')}{_per_pod(inner, ground)}"
+    """Returns so many pods, with what each requests of the resource that matters: `2 pods of 8 nvidia.com/gpu`."""
+    binding = _binding(inner, ground)
+    if binding is None or len(inner.kinds) != 1 or ground.resources[binding] == "pods":
+        return counted(number, "pod")
+    resource = ground.resources[binding]
+    each = amount(resource, ground.requests[inner.kinds[0]][binding])
+    return f"{counted(number, 'pod')} of {each} {_shown(resource)}"
 
 
 def _sentence(refusal: Refusal, inner: Refusal, required: Refusal | None, ground: Ground) -> str:
@@ -540,9 +513,9 @@ def _in_a_domain(inner: Refusal, required: Refusal, ground: Ground) -> str:
     if inner is required:
         return (
             f"{counted(inner.needed, 'group')} like {inner.part.name} need one {called} each; "
-            f"the nodes have room for {_there(inner.there)}"
+            f"the nodes have room for {inner.there or 'none'}"
         )
-    nearest = "" if required.domain is None else f" {_domain_name(required.domain)}"
+    nearest = "" if required.domain is None else f" {min(required.domain.names)}"
     there = f"the largest {called}{nearest}"
     if inner.condition == "C6":
         return f"{_all_pods(inner, ground)} need one {called}; every way to place them in {there[4:]} was looked at"
@@ -554,7 +527,7 @@ def _in_a_domain(inner: Refusal, required: Refusal, ground: Ground) -> str:
         )
     if inner.condition == "C1":
         return f"{_pods(inner, inner.needed, ground)} need one {called}; no node of {there[4:]} can take one"
-    return f"{_pods(inner, inner.needed, ground)} need one {called}; {there} has room for {_there(inner.there)}"
+    return f"{_pods(inner, inner.needed, ground)} need one {called}; {there} has room for {inner.there or 'none'}"
 
 
 def _anywhere(inner: Refusal, ground: Ground) -> str:
@@ -566,7 +539,7 @@ def _anywhere(inner: Refusal, ground: Ground) -> str:
     if inner.condition == "A":
         return (
             f"{_pods(inner, inner.needed, ground)} need a different {inner.key} each; "
-            f"the nodes have room for {_there(inner.there)}"
+            f"the nodes have room for {inner.there or 'none'}"
         )
     if inner.resource is not None:
         resource = ground.resources[inner.resource]
@@ -577,7 +550,7 @@ def _anywhere(inner: Refusal, ground: Ground) -> str:
     if len(inner.kinds) != 1:
         return (
             f"{_all_pods(inner, ground)} must run together; "
-            f"the nodes that they may use have room for {_there(inner.there)} of them"
+            f"the nodes that they may use have room for {inner.there or 'none'} of them"
         )
     if _apart(inner, ground):
         pods = counted(inner.needed, "pod")
@@ -587,7 +560,7 @@ def _anywhere(inner: Refusal, ground: Ground) -> str:
 
 def _no_node(inner: Refusal, ground: Ground) -> str:
     kind = inner.kinds[0]
-    name = sentence_list([role.name for role in _members(inner.part, inner.kinds, ground)][:_NAMES])
+    name = sentence_list([role.name for role in _members(inner, ground)][:_NAMES])
     usable = [shape for shape in ground.shapes if shape.kinds >> kind & 1]
     if not usable:
         return f"no node admits the pods of {name}: their node selector, affinity or tolerations exclude all nodes"
@@ -606,15 +579,13 @@ def _no_node(inner: Refusal, ground: Ground) -> str:
 
 
 def _room_by_node(inner: Refusal, binding: int | None, ground: Ground) -> str:
-    """Returns how many pods of a kind the nodes take: `6 nodes of 8 take one each` where they are equal in that
-    resource.
-    """
+    """Returns how many pods of a kind the nodes take: `6 nodes of 8 take one each` where the nodes are equal."""
     kind = inner.kinds[0]
     taking = [(shape, count) for shape, count in inner.area.counts if ground.floors[shape][kind]]
     floors = {ground.floors[shape][kind] for shape, _ in taking}
     nodes = sum(count for _, count in taking)
     if len(floors) != 1 or nodes * min(floors, default=0) != inner.there or nodes >= UNLIMITED:
-        return f"the nodes that they may use have room for {_there(inner.there)}"
+        return f"the nodes that they may use have room for {inner.there or 'none'}"
     sizes = set() if binding is None else {ground.shapes[shape].capacity[binding] for shape, _ in taking}
     of = ""
     if binding is not None and len(sizes) == 1 and ground.resources[binding] != "pods":
@@ -626,7 +597,7 @@ def _room_by_node(inner: Refusal, binding: int | None, ground: Ground) -> str:
 
 def _all_pods(inner: Refusal, ground: Ground) -> str:
     """Returns the pods that a condition is about, with their number where there is no choice."""
-    roles = _members(inner.part, inner.kinds or _kinds_of(inner.part, ground), ground)
+    roles = _members(inner, ground)
     names = sentence_list([role.name for role in roles][:_NAMES])
     more = len(roles) - _NAMES
     names += f" and {more} more" if more > 0 else ""
@@ -639,14 +610,6 @@ def _all_pods(inner: Refusal, ground: Ground) -> str:
 
 def _usable(inner: Refusal) -> str:
     return " that pods of these sizes can use" if inner.condition in ("C2", "C4") else ""
-
-
-def _there(number: int) -> str:
-    return "none" if number == 0 else str(number)
-
-
-def _domain_name(domain: EqualDomains) -> str:
-    return min(domain.names)
 
 
 def _shortfalls(inner: Refusal, ground: Ground) -> tuple[Shortfall, ...]:

@@ -57,7 +57,7 @@ class _Counted(NamedTuple):
     def gpus(self) -> int:
         return self.number if self.whole else 0
 
-    def with_more(self, more: _Counted) -> _Counted:
+    def add(self, more: _Counted) -> _Counted:
         if self == _NONE:
             return more
         if more == _NONE or more.whole != self.whole:
@@ -69,9 +69,7 @@ _NONE = _Counted()
 
 
 def whole_gpus(spec: Mapping[str, Any], *, from_limits: bool) -> int:
-    """Returns the least number of whole GPUs that KAI counts for a pod. `from_limits`: as in `total_requests`. Raises
-    `Malformed`.
-    """
+    """Returns the fewest whole GPUs that KAI counts. `from_limits`: as `total_requests`. Raises `Malformed`."""
 
     def counted(containers: Iterable[object]) -> _Counted:
         return _counted(requests_of_container(container, from_limits=from_limits) for container in containers)
@@ -82,16 +80,15 @@ def whole_gpus(spec: Mapping[str, Any], *, from_limits: bool) -> int:
         for container in sequence(spec.get("initContainers")):
             container_gpus = counted([container])
             if mapping(container).get("restartPolicy") == "Always":
-                sidecars = sidecars.with_more(container_gpus)
+                sidecars = sidecars.add(container_gpus)
             else:
-                largest_init = max(largest_init, container_gpus.with_more(sidecars), key=lambda count: count.gpus)
-        return max(running.with_more(sidecars).gpus, largest_init.gpus)
+                largest_init = max(largest_init, container_gpus.add(sidecars), key=lambda count: count.gpus)
+        return max(running.add(sidecars).gpus, largest_init.gpus)
     except _Unsure:
         return 0
 
 
 def _counted(requests: Iterable[Mapping[str, Any]]) -> _Counted:
-    """Returns what KAI counts at least for a sum of requests."""
     sums: dict[str, int] = {}
     for request in requests:
         for name in (name for name in WHOLE_GPUS if name in request):
@@ -130,10 +127,9 @@ _DECIMAL = re.compile(r"[+-]?[0-9]{1,18}\Z")
 
 @dataclass(frozen=True, slots=True)
 class RequestRules:
-    """How a scheduler adds up and compares requests. `pod_level`: as in `total_requests`.
-
-    `kai_gpus`: annotations ask for parts of GPUs, and all names that end in "gpu" are one resource. Nothing is claimed
-    of `unsure` prefixes. `ignored` resources and groups are not compared; without `compared` none is.
+    """How a scheduler adds up and compares requests. `pod_level`: as in `total_requests`. `kai_gpus`: annotations ask
+    for parts of GPUs, and all names that end in "gpu" are one resource. Nothing is claimed of `unsure` prefixes.
+    `ignored` resources and groups are not compared; without `compared` none is.
     """
 
     pod_level: bool = True
@@ -153,16 +149,8 @@ class RequestRules:
 OF_KUBERNETES = RequestRules()
 
 
-def _uncounted(spec: Mapping[str, Any], resource: str, amount: Fraction | None) -> str:
-    """Returns why a request is not judged: it cannot be read, or it overflows."""
-    if amount is None:
-        return f"{unreadable_request(spec, resource)} is not a quantity"
-    return _OVERFLOW.format(resource[:80])
-
-
 def requests_of(template: PodTemplate, rules: RequestRules, *, stored: bool) -> tuple[dict[str, int], tuple[str, ...]]:
     """Returns the least that a pod requests, with its slot, and why other resources are not judged. Raises `Malformed`.
-
     For a template that is not `stored` a limit counts as request, as the API server defaults it on pods. A limit of the
     whole pod does not: a LimitRange may give its containers lower requests before.
     """
@@ -184,7 +172,8 @@ def requests_of(template: PodTemplate, rules: RequestRules, *, stored: bool) -> 
             unjudged.append(f"the resources of a pod above {_MOST_RESOURCES}")
             break
         if amount is None or amount > MOST_COUNTED:
-            unjudged.append(_uncounted(template.spec, resource, amount))
+            unreadable = f"{unreadable_request(template.spec, resource)} is not a quantity" if amount is None else ""
+            unjudged.append(unreadable or _OVERFLOW.format(resource[:80]))
         elif resource.startswith(unsure):
             if amount > 0:
                 unjudged.append(f"the scheduler handles {resource[:80]} in its own way")
@@ -259,7 +248,6 @@ def _part(annotations: Mapping[str, Any]) -> int | None:
 
 
 def _devices(annotations: Mapping[str, Any]) -> int:
-    """Returns how many GPUs a pod takes a part of."""
     if not text(annotations.get(_DEVICES)):
         return 1
     return max(_number(annotations, _DEVICES) or 0, 0)
@@ -309,19 +297,15 @@ def claims_of(template: PodTemplate, shape: GangShape, facts: ClusterFacts) -> t
             by_name = facts.resource_claim_templates
             requests = (by_name or {}).get((shape.namespace, from_template or ""))
             claims.append(PodClaim(at, requests, None, f"ResourceClaimTemplate {from_template}"))
-    unknown = dict.fromkeys(why for claim in claims if (why := _unknown(claim)) is not None)
+    unknown: dict[str, None] = {}
+    for claim in claims:
+        if claim.requests is None:
+            unknown[f"the requests of the {claim.called} are unknown"] = None
+        elif claim.requests == ALLOCATED and claim.name is not None:
+            unknown[f"the {claim.called} has its devices, and which nodes reach these is not known"] = None
     if len(stated_claims) > _MOST_CLAIMS:
         unknown[f"the ResourceClaims of a pod above {_MOST_CLAIMS}"] = None
     return claims, tuple(unknown)
-
-
-def _unknown(claim: PodClaim) -> str | None:
-    """Returns why a claim is not judged, in words."""
-    if claim.requests is None:
-        return f"the requests of the {claim.called} are unknown"
-    if claim.requests == ALLOCATED and claim.name is not None:
-        return f"the {claim.called} has its devices, and which nodes reach these is not known"
-    return None
 
 
 # More devices than any node has.
@@ -377,9 +361,7 @@ class DevicesByNode(Mapping[str, Mapping[str, int]]):
 
 
 class PodDevices(NamedTuple):
-    """The devices of one pod: `own` for each pod, `shared` once for all pods that name the claim. `unknown` says in
-    words what is left out.
-    """
+    """The devices of one pod: `own` for each pod, `shared` once for a claim. `unknown` says what is left out."""
 
     own: tuple[DeviceNeed, ...] = ()
     shared: tuple[SharedClaimNeed, ...] = ()
@@ -394,9 +376,7 @@ def devices_on(facts: ClusterFacts) -> NodeDevices | None:
 
 
 def devices_by_node(facts: ClusterFacts) -> DevicesByNode | None:
-    """Returns the devices of each node, the same object for the same slices; None if they are unknown, or only some are
-    known.
-    """
+    """Returns the devices of each node, one object for the same slices; None unless all are known."""
     if facts.resource_slices is None or "resource_slices" in (facts.partial or ()):
         return None
     return summary_of(facts.resource_slices, _by_node)
@@ -456,7 +436,12 @@ def device_needs_of(member: MemberShape, shape: GangShape, facts: ClusterFacts) 
         for claim in claims
         if claim.name is not None and (needs := tuple(_needs(claim, facts, devices)))
     ]
-    uncounted = (_UNCOUNTED.format(claim.called) for claim in claims if not _is_counted(claim, facts, devices))
+    uncounted = (
+        _UNCOUNTED.format(claim.called)
+        for claim in claims
+        for request in claim.requests or ()
+        if _driver(request, facts) not in devices.drivers or request.admin
+    )
     return PodDevices(tuple(device_needs), tuple(shared), (*unknown, *dict.fromkeys(uncounted)))
 
 
@@ -482,13 +467,7 @@ def _needs(claim: PodClaim, facts: ClusterFacts, devices: NodeDevices) -> Iterab
             yield DeviceNeed(request.alternatives[0].device_class, number, claim.at, driver)
 
 
-def _is_counted(claim: PodClaim, facts: ClusterFacts, devices: NodeDevices) -> bool:
-    """Returns whether the devices of a claim are all counted among the needs of a pod."""
-    return all(_driver(request, facts) in devices.drivers and not request.admin for request in claim.requests or ())
-
-
 def _least(request: DeviceRequest) -> int:
-    """Returns the fewest devices that satisfy a request."""
     return min((alternative.number for alternative in request.alternatives), default=0)
 
 
@@ -503,9 +482,7 @@ def _driver(request: DeviceRequest, facts: ClusterFacts) -> str | None:
 
 
 def device_refusals(shape: GangShape, facts: ClusterFacts, together: Mapping[str, int]) -> tuple[Witness, ...]:
-    """Returns the proofs that claims of the gang are never allocated, one for each role at most. `together` are the
-    pods of each role that surely run at the same time. Raises `Malformed`.
-    """
+    """Returns the proofs that claims are never allocated. `together`: pods that run at once. Raises `Malformed`."""
     members = {member.called: member for member in shape.needed if together.get(member.called)}
     claiming = (member for member in members.values() if member.template.spec.get("resourceClaims"))
     refusals = (_refusal(member, together[member.called], shape, facts) for member in claiming)
@@ -514,7 +491,12 @@ def device_refusals(shape: GangShape, facts: ClusterFacts, together: Mapping[str
 
 def _refusal(member: MemberShape, together: int, shape: GangShape, facts: ClusterFacts) -> Witness | None:
     for claim in claims_of(member.template, shape, facts)[0]:
-        least = _least_of_claim(claim.requests)
+        # "All" may be no device, and admin access counts as well.
+        numbers = (
+            [0 if device.every else device.number for device in request.alternatives]
+            for request in claim.requests or ()
+        )
+        least = sum(min(of_request, default=0) for of_request in numbers)
         if least > MOST_DEVICES:
             why = f"the {claim.called} requests at least {least} devices, and a claim has {MOST_DEVICES} at most"
             # Another claim of that name cures it as well.
@@ -524,14 +506,6 @@ def _refusal(member: MemberShape, together: int, shape: GangShape, facts: Cluste
             remedy = "use several claims, or a ResourceClaimTemplate"
             return _witness(member, claim, together, why, remedy, own_change=True)
     return None
-
-
-def _least_of_claim(requests: Claim) -> int:
-    """Returns the fewest devices of a claim. "All" may be none, and admin access counts as well."""
-    return sum(
-        min((0 if alternative.every else alternative.number for alternative in request.alternatives), default=0)
-        for request in requests or ()
-    )
 
 
 def _witness(member: MemberShape, claim: PodClaim, value: int, why: str, remedy: str, *, own_change: bool) -> Witness:

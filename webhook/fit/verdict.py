@@ -60,10 +60,9 @@ class Shortfall(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Witness:
     """Why a gang never fits. `why` is one sentence without names of objects in other namespaces; `at` the field at
-    fault, `found` its value. `remedy` is an imperative. `members` are the roles that it is about.
-
-    `domain` is the domain that comes nearest, if a domain is required, and `shortfalls` what it lacks.
-    `own_change` says whether only a change of the gang's own object cures it, as with a structure.
+    fault, `found` its value. `remedy` is an imperative. `members` are the roles that it is about. `domain` is the
+    domain that comes nearest, if a domain is required, and `shortfalls` what it lacks. `own_change` says whether only a
+    change of the gang's own object cures it, as with a structure.
     """
 
     family: FitFamily
@@ -153,7 +152,6 @@ class StepBudget:
 
     def share(self, most: int) -> StepBudget:
         """Returns a budget for one attempt that may be given up: at most so many of these steps. `settle` ends it.
-
         `most` must not depend on how many steps there are: a larger budget then does the same work, and more.
         """
         return StepBudget(min(most, max(self.left, 0)))
