@@ -107,8 +107,6 @@ W = TypeVar("W", bound=Namespaced)
 class WorkloadAdmission(ABC, Generic[W]):
     """How workloads of one sort are admitted. `W` is the type of their view. It keeps no state."""
 
-    # What the path does
-
     def validate(self, request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
         """Runs the rules on the workload. Raises `Malformed`."""
         workload = self.view(request.object or {}, request.namespace)
@@ -190,8 +188,6 @@ class WorkloadAdmission(ABC, Generic[W]):
             return self.dropped_record(workload, request, settings)
         choice = self.choice_of(workload, None, facts, settings)
         return choice.scheduler if choice is not None and choice.scheduler in settings.profiles else None
-
-    # What differs
 
     @abstractmethod
     def view(self, manifest: Manifest, namespace: str) -> W:

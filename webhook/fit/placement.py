@@ -55,7 +55,8 @@ def placed(spots: Iterable[Spot], need: Need, room: Room) -> tuple[PlacedPods, .
         role, above = roles[spot.path]
         domain = None if above is None else domains[above]
         node = room.classes[spot.node_class]
-        placement += [PlacedPods(role, domain, name, spot.pods) for name in _node_names(node, spot)]
+        for ordinal in range(spot.start, spot.start + spot.number):
+            placement.append(PlacedPods(role, domain, _node_name(node, spot.node_class, ordinal), spot.pods))
     return tuple(placement)
 
 
@@ -238,11 +239,8 @@ def _domains(partition: Partition, index: int, spots: Sequence[Spot], room: Room
             for name, inside in partition.members.items()
             if used and all(node_name in inside for node_name in used)
         )
-    alone = (
-        ""
-        if len({(spot.start, spot.number) for spot in spots}) > 1 or spots[0].number > 1
-        else (_node_name(node, index, spots[0].start))
-    )
+    is_one_node = len({(spot.start, spot.number) for spot in spots}) == 1 and spots[0].number == 1
+    alone = _node_name(node, index, spots[0].start) if is_one_node else ""
     if partition.lacks(node.labels):
         return frozenset({alone} - {""}) if partition.own_domain and not node.future else frozenset()
     if any(key not in node.labels for key in partition.wanted):
@@ -269,13 +267,6 @@ def _role(need: Need, path: Path) -> PackingRole:
     if isinstance(leaf, GroupNeed):
         raise TypeError(path)
     return leaf.role
-
-
-def _node_names(node: NodeClass, spot: Spot) -> Sequence[str]:
-    end = spot.start + spot.number
-    if end <= len(node.nodes):
-        return node.nodes[spot.start : end]
-    return [_node_name(node, spot.node_class, ordinal) for ordinal in range(spot.start, end)]
 
 
 def _node_name(node: NodeClass, index: int, ordinal: int) -> str:
