@@ -39,7 +39,6 @@ from webhook.model.reading import Malformed, Manifest
 from webhook.validators.gang_scheduler import Choice
 from webhook.workloads.kueue_integration import CheckMode, runs_elsewhere
 from webhook.workloads.opted_in_workload import OptedInWorkload
-from webhook.workloads.pod_clique_set import PodCliqueSet
 from webhook.workloads.workload_kinds import WorkloadKinds
 
 # Kueue allows 32 KiB, repeats the message in conditions and events, and cuts events after 1 KiB.
@@ -80,12 +79,10 @@ class CheckAnswer(NamedTuple):
 
 
 class _Judged(NamedTuple):
-    """The findings that keep the gangs of an object from starting, and those of them that a change of the object alone
-    can cure.
-    """
+    """What keeps the gangs of an object from starting, and what of that a change of the object alone can cure."""
 
     scheduler: str
-    found: Sequence[Finding]
+    findings: Sequence[Finding]
     lasting: Sequence[Finding]
 
 
@@ -95,13 +92,11 @@ def not_judged(why: str) -> CheckAnswer:
 
 
 def workload_of(pod: Manifest, namespace: str, kinds: WorkloadKinds) -> Needed | None:
-    """Returns the workload that decides about a pod, as a fact; None if the pod is judged by itself. Raises
-    `Malformed`.
-    """
-    found = Pod(pod, namespace)
-    if found.podgang is not None and found.workload is not None:
-        return Needed("pod_clique_sets", (namespace, found.workload))
-    place = kinds.place_of(found)
+    """Returns the workload that decides about a pod; None for a pod that is judged by itself. Raises `Malformed`."""
+    pod_view = Pod(pod, namespace)
+    if pod_view.podgang is not None and pod_view.workload is not None:
+        return Needed("pod_clique_sets", (namespace, pod_view.workload))
+    place = kinds.place_of(pod_view)
     return None if place is None else place.workload
 
 
@@ -113,9 +108,7 @@ def answer(
     settings: Settings,
     now: datetime | None = None,
 ) -> CheckAnswer:
-    """Returns the answer about the object of that group and kind for which Kueue has reserved quota. What an exception
-    covers at `now` is no fault.
-    """
+    """Returns the answer about an object that has quota. What an exception covers at `now` is no fault."""
     if namespace not in (facts.namespaces or ()):
         # Its labels may weaken the rules.
         return not_judged(f"the namespace {namespace} is not read yet")
@@ -129,13 +122,13 @@ def answer(
     if isinstance(judged, str):
         return not_judged(judged)
     if judged.lasting:
-        said = _said(judged.lasting)
+        message = _message(judged.lasting)
         if settings.admission_check is CheckMode.ON:
-            return CheckAnswer(CheckOutcome.REJECTED, cut(said, MAX_MESSAGE_BYTES))
-        return CheckAnswer(CheckOutcome.WOULD_REJECT, cut(f"would be rejected: {said}", MAX_MESSAGE_BYTES))
-    if judged.found:
-        said = f"not rejected, because other objects may cure it: {_said(judged.found)}"
-        return CheckAnswer(CheckOutcome.READY_WITH_FINDING, cut(said, MAX_MESSAGE_BYTES))
+            return CheckAnswer(CheckOutcome.REJECTED, cut(message, MAX_MESSAGE_BYTES))
+        return CheckAnswer(CheckOutcome.WOULD_REJECT, cut(f"would be rejected: {message}", MAX_MESSAGE_BYTES))
+    if judged.findings:
+        message = f"not rejected, because other objects may cure it: {_message(judged.findings)}"
+        return CheckAnswer(CheckOutcome.READY_WITH_FINDING, cut(message, MAX_MESSAGE_BYTES))
     return CheckAnswer(CheckOutcome.READY, cut(f"no rule of {judged.scheduler} denies it", MAX_MESSAGE_BYTES))
 
 
@@ -164,15 +157,21 @@ def _judged(
     profile = settings.profiles.get(choice.scheduler)
     if profile is None:
         return f"no profile {choice.scheduler} is enabled"
-    found = workloads.enforced_by(profile, workload, None, choice, facts, settings).findings
+    findings = workloads.enforced_by(profile, workload, None, choice, facts, settings).findings
     granted = settings.exceptions.in_force(namespace, now)
-    every = [one for one in excepted(found, granted, described(kind[1], owner)) if one.excepted is None]
-    denials = [one for one in every if one.action is Action.DENY and not _is_of_fit(one)]
-    unfit = [one for one in every if one.action >= Action.WARN and _is_of_fit(one)]
+    every = [finding for finding in excepted(findings, granted, described(kind[1], owner)) if finding.excepted is None]
+    denials = [finding for finding in every if finding.action is Action.DENY and not _is_of_fit(finding)]
+    unfit = [finding for finding in every if finding.action >= Action.WARN and _is_of_fit(finding)]
     lasting = _lasting(denials, workloads, profile, workload, choice, settings)
     if unfit and settings.ceiling(profile, facts, namespace) is Action.DENY:
-        cured = _own_changes(workload, profile, facts, settings)
-        lasting += [one for one in unfit if (one.rule, str(one.at), one.why) in cured]
+        # The proofs that hold for ever unless the object itself changes.
+        witnesses = (gang_fit.verdict.witness for gang_fit in fits_of(workload, profile, facts, settings))
+        cured = {
+            (f"{FIT_RULES}{witness.family}", str(witness.at), witness.why)
+            for witness in witnesses
+            if witness is not None and witness.scope is FitScope.EVER and witness.own_change
+        }
+        lasting += [finding for finding in unfit if (finding.rule, str(finding.at), finding.why) in cured]
     return _Judged(profile.name, [*denials, *unfit], lasting)
 
 
@@ -190,24 +189,11 @@ def _lasting(
     newest = Profile(type(profile.backend)(profile.backend.settings), Enforcement(), Enforcement())
     alone = workloads.judged_by(newest, Action.DENY, workload, None, choice, NOTHING_KNOWN, settings).findings
     # A finding at the choice is about the scheduler as it is configured and installed.
-    return _in_both([one for one in denials if one.at != choice.path], alone)
+    return _in_both([denial for denial in denials if denial.at != choice.path], alone)
 
 
 def _is_of_fit(finding: Finding) -> bool:
-    """Returns whether a finding is a proof that a gang can never start."""
     return finding.rule.startswith(FIT_RULES)
-
-
-def _own_changes(
-    workload: PodCliqueSet | OptedInWorkload, profile: Profile, facts: ClusterFacts, settings: Settings
-) -> set[tuple[str, str, str]]:
-    """Returns the proofs that hold for ever unless the object itself changes: their rule, field and reason."""
-    witnesses = (one.verdict.witness for one in fits_of(workload, profile, facts, settings))
-    return {
-        (f"{FIT_RULES}{one.family}", str(one.at), one.why)
-        for one in witnesses
-        if one is not None and one.scope is FitScope.EVER and one.own_change
-    }
 
 
 def _judged_pod(
@@ -222,10 +208,10 @@ def _judged_pod(
 
 def _in_both(denials: Sequence[Finding], alone: Sequence[Finding]) -> list[Finding]:
     """Returns the denials that do not depend on any other object."""
-    known: set[Any] = {one.identity for one in alone if one.absent is None}
-    return [one for one in denials if one.absent is None and one.identity in known]
+    identities: set[Any] = {finding.identity for finding in alone if finding.absent is None}
+    return [denial for denial in denials if denial.absent is None and denial.identity in identities]
 
 
-def _said(findings: Sequence[Finding]) -> str:
+def _message(findings: Sequence[Finding]) -> str:
     more = f" (+{len(findings) - 1} more)" if len(findings) > 1 else ""
     return cut(plain(str(findings[0])), MAX_MESSAGE_BYTES - len(more)) + more

@@ -17,7 +17,7 @@ never changes the object, which it shares with the real decision.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable
 from copy import copy
 from dataclasses import replace
 from datetime import datetime
@@ -51,7 +51,7 @@ from webhook.workloads.jobset import JobSet
 from webhook.workloads.opted_in_workload import OptedInWorkload
 from webhook.workloads.trainjob import TrainJob, train_job_of
 from webhook.workloads.workload_kinds import PYTHON_KINDS, WorkloadKinds
-from webhook.workloads.workload_shape import ShapePath, ShapeScope
+from webhook.workloads.workload_shape import ShapeScope
 
 GROUP = "admission.k8s.io"
 API_VERSIONS = (f"{GROUP}/v1", f"{GROUP}/v1beta1")
@@ -61,9 +61,7 @@ MAX_TEXT_CHARACTERS = 1000
 
 
 def request_from(review: object, now: datetime | None = None) -> Request:
-    """Returns the request of a parsed AdmissionReview that was received at `now`. Raises `ReviewError`, with a one-line
-    reason, if it cannot be answered.
-    """
+    """Returns the request of an AdmissionReview that came at `now`. Raises `ReviewError` with a one-line reason."""
     if not isinstance(review, dict):
         raise ReviewError("the body is not a JSON object")
     if review.get("kind") != KIND:
@@ -95,7 +93,7 @@ def request_from(review: object, now: datetime | None = None) -> Request:
         old=None if operation == "CREATE" else old,
         subresource=_text(request, "subResource"),
         resource=_resource(request),
-        user=_user(request),
+        user=_text(_object(request, "userInfo") or {}, "username", "request.userInfo", most=None)[:MAX_USER_CHARACTERS],
         at=now,
     )
 
@@ -120,22 +118,12 @@ def _word(holder: dict[str, Any], key: str, path: str = "request") -> str:
 
 def _resource(request: dict[str, Any]) -> str:
     """Returns the plural of the kind. It says only what a Scale is of, so a review without it can be answered."""
-    found = request.get("resource")
-    plural = found.get("resource") if isinstance(found, dict) else None
+    resource = request.get("resource")
+    plural = resource.get("resource") if isinstance(resource, dict) else None
     return plural if isinstance(plural, str) and len(plural) <= MAX_TEXT_CHARACTERS else ""
 
 
-def _user(request: dict[str, Any]) -> str:
-    """Returns the name of the requesting user; empty if the review has none."""
-    found = request.get("userInfo")
-    if found is None:
-        return ""
-    if not isinstance(found, dict):
-        raise ReviewError(f"request.userInfo is {shown(found)}, not an object")
-    return _text(found, "username", "request.userInfo", most=None)[:MAX_USER_CHARACTERS]
-
-
-def _object(request: dict[str, Any], key: str, *, needed: bool) -> Manifest | None:
+def _object(request: dict[str, Any], key: str, *, needed: bool = False) -> Manifest | None:
     value = request.get(key)
     if value is None:
         if needed:
@@ -171,25 +159,20 @@ def require_few_parts(request: Request, kinds: WorkloadKinds) -> None:
             if number > MOST_PARTS:
                 raise TooManyParts(".".join(("spec", *path)), number, MOST_PARTS)
         shape = kinds.declaration_of(kind, manifest)
-        for each in () if shape is None else shape.lists:
-            _require_few(each, manifest)
-
-
-def _require_few(path: ShapePath, manifest: Manifest) -> None:
-    try:
-        number = sum(1 for _ in path.values(ShapeScope(manifest)))
-    except Malformed:
-        # The decision itself says what is wrong with the object.
-        return
-    if number > MOST_PARTS:
-        raise TooManyParts(str(path), number, MOST_PARTS)
+        for shape_path in () if shape is None else shape.lists:
+            try:
+                number = sum(1 for _ in shape_path.values(ShapeScope(manifest)))
+            except Malformed:
+                # The decision itself says what is wrong with the object.
+                continue
+            if number > MOST_PARTS:
+                raise TooManyParts(str(shape_path), number, MOST_PARTS)
 
 
 def _entries(value: Any, path: tuple[str, ...]) -> int:
-    """Returns the number of entries in the lists at `path`."""
     for place, step in enumerate(path):
         if step == _EACH:
-            return sum(_entries(one, path[place + 1 :]) for one in value) if isinstance(value, list) else 0
+            return sum(_entries(entry, path[place + 1 :]) for entry in value) if isinstance(value, list) else 0
         value = value.get(step) if isinstance(value, dict) else None
     # The decision itself says what is wrong with an object of other types.
     return len(value) if isinstance(value, list) else 0
@@ -211,12 +194,12 @@ def required_facts(
     group, _, kind = request.kind
     try:
         if kind == "Pod" and not group and request.operation == "CREATE":
-            return _of_pod(raw, request, facts, doubted, kinds)
+            return _needed_for_pod(raw, request, facts, doubted, kinds)
         if kind == "PodCliqueSet" and group == grove.GROUP:
-            return _of_workload(raw, request, facts, doubted)
+            return _needed_for_set(raw, request, facts, doubted)
         view = kinds.views.get((group, kind)) if request.operation == "CREATE" else None
         if view is not None:
-            return _of_opted_in(view(raw, request.namespace), facts, doubted)
+            return _needed_for_opted_in(view(raw, request.namespace), facts, doubted)
     except Malformed:
         # The decision itself reports what is wrong with the object.
         pass
@@ -225,16 +208,15 @@ def required_facts(
 
 def in_doubt(verdict: Verdict) -> tuple[Needed, ...]:
     """Returns what must be read before `verdict` is answered: facts that, if missing or stale, cause or hide a refusal.
-
     At most `MOST_IN_DOUBT` are returned: an object may name thousands, and one that is really missing is enough to
     refuse it.
     """
-    told = (finding for finding in verdict.findings if finding.action is Action.DENY or finding.hides_more)
-    found = {finding.absent for finding in told if finding.absent is not None}
-    return tuple(nsmallest(MOST_IN_DOUBT, found, key=str))
+    refusals = (finding for finding in verdict.findings if finding.action is Action.DENY or finding.hides_more)
+    missing = {finding.absent for finding in refusals if finding.absent is not None}
+    return tuple(nsmallest(MOST_IN_DOUBT, missing, key=str))
 
 
-def _of_pod(
+def _needed_for_pod(
     raw: Manifest, request: Request, facts: ClusterFacts, doubted: Container[str], kinds: WorkloadKinds
 ) -> tuple[Needed, ...]:
     pod = Pod(raw, request.namespace)
@@ -244,20 +226,22 @@ def _of_pod(
         place = kinds.place_of(pod) if SCHEDULER_LABEL in pod.template.labels else None
         if place is None:
             return ()
-        made = () if place.made is None else _lacking(facts, place.made.workload, doubted)
-        return (*_lacking(facts, place.workload, doubted), *made)
+        intermediate = () if place.made is None else _lacking(facts, place.made.workload, doubted)
+        return (*_lacking(facts, place.workload, doubted), *intermediate)
     if pod.podclique is None or pod.workload is None:
         return ()
     return _lacking(facts, Needed("pod_clique_sets", (pod.namespace, pod.workload)), doubted)
 
 
-def _of_workload(raw: Manifest, request: Request, facts: ClusterFacts, doubted: Container[str]) -> tuple[Needed, ...]:
+def _needed_for_set(
+    raw: Manifest, request: Request, facts: ClusterFacts, doubted: Container[str]
+) -> tuple[Needed, ...]:
     if request.operation == "CREATE":
         # The labels of the namespace choose the scheduler, and the choice is permanent.
         return _lacking(facts, Needed("namespaces", request.namespace), doubted)
     before, now = (
-        mapping(mapping(mapping(found).get("metadata")).get("labels")).get(SCHEDULER_LABEL)
-        for found in (request.old, raw)
+        mapping(mapping(mapping(manifest).get("metadata")).get("labels")).get(SCHEDULER_LABEL)
+        for manifest in (request.old, raw)
     )
     if before is None and now is not None and facts.bound_gangs is None:
         # A set that predates Rollcall is adopted, or gets back the record that it lost: allowed only while no pod is on
@@ -266,7 +250,7 @@ def _of_workload(raw: Manifest, request: Request, facts: ClusterFacts, doubted: 
     return ()
 
 
-def _of_opted_in(workload: OptedInWorkload, facts: ClusterFacts, doubted: Container[str]) -> tuple[Needed, ...]:
+def _needed_for_opted_in(workload: OptedInWorkload, facts: ClusterFacts, doubted: Container[str]) -> tuple[Needed, ...]:
     if isinstance(workload, TrainJob):
         runtime = _lacking(facts, workload.runtime, doubted)
         if workload.scheduler is not None:
@@ -290,29 +274,25 @@ def _lacking(facts: ClusterFacts, needed: Needed, doubted: Container[str]) -> tu
 
 
 def with_keys(verdict: Verdict, request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
-    """Returns the verdict on a request with what is wrong with its labels and annotations. An object that a controller
-    made has the keys of a template that was judged before.
-    """
+    """Adds what is wrong with labels and annotations, unless a controller made the object of a judged template."""
     manifest = request.object or {}
     if are_unremarkable(marks_of(request.kind[::2], manifest)):
         return verdict
-    found = AnyObject(request.kind, manifest)
-    if found.is_controlled:
+    any_object = AnyObject(request.kind, manifest)
+    if any_object.is_controlled:
         return verdict
-    return with_names(verdict, found, request.namespace, facts, settings, Subject.KEYS)
+    return with_names(verdict, any_object, request.namespace, facts, settings, Subject.KEYS)
 
 
 def with_names(
     verdict: Verdict,
-    found: AnyObject,
+    any_object: AnyObject,
     namespace: str,
     facts: ClusterFacts,
     settings: Settings,
     *subjects: Subject,
 ) -> Verdict:
-    """Returns the verdict with the findings of the rules about names in any object. The profile of the object's
-    scheduler, else the default one, says what these rules do.
-    """
+    """Adds the findings of the rules about names, by the profile of the verdict's scheduler or the default one."""
     profile = settings.profiles.get(verdict.scheduler or "", settings.profiles[settings.default])
     ceiling = settings.ceiling(profile, facts, namespace)
     rules = [bound for subject in subjects for bound in profile.name_rules[subject][ceiling]]
@@ -321,7 +301,7 @@ def with_names(
     context: Context[None] = Context(
         facts, choice, {}, None, configured_keys=settings.configured_keys, kueue=settings.kueue
     )
-    outcome = run_each(rules, context, found)
+    outcome = run_each(rules, context, any_object)
     if not (outcome.findings or outcome.unjudged):
         return verdict
     return with_findings(verdict, outcome.findings, outcome.unjudged)
@@ -346,11 +326,9 @@ def _opted_in(view: type[OptedInWorkload]) -> OptedInWorkloads:
 
 
 def validate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
-    """Returns whether the object may be stored. Raises `TooManyParts`, and `FactsUnavailable` if the workload of a pod
-    could not be read.
-    """
+    """Returns whether the object may be stored. Raises `TooManyParts`, and `FactsUnavailable` for a pod."""
     try:
-        if _passes(request) or (_leaving(request) and not rewritten(request, settings)):
+        if _passes(request) or (_is_leaving(request) and not rewritten(request, settings)):
             return ALLOWED
         if request.user and facts.field_names is not None:
             # What an API server sends has passed the schema of its kind, which may be of another release.
@@ -362,7 +340,6 @@ def validate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdi
 
 
 def _validated(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
-    """Returns the verdict by the rules about that kind. Raises `Malformed` and `TooManyParts`."""
     if (workloads := admission_of(request.kind[::2], settings)) is not None:
         require_few_parts(request, settings.kinds)
         return workloads.validate(request, facts, settings)
@@ -375,15 +352,13 @@ def _validated(request: Request, facts: ClusterFacts, settings: Settings) -> Ver
 
 def mutate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
     """Changes the object for its scheduler. The verdict has the patch, which has already been applied to
-    `request.object`.
-
-    Never refuses: `validate` does that, on the result of the mutation. Raises `FactsUnavailable` if the workload of a
-    pod could not be read, and `TooManyParts`.
+    `request.object`. Never refuses: `validate` does that, on the result of the mutation. Raises `FactsUnavailable` if
+    the workload of a pod could not be read, and `TooManyParts`.
     """
     try:
         # A manifest may set its own deletionTimestamp at CREATE. The API server drops it, but only after mutation. It
         # must not be a way to avoid the record.
-        if _passes(request) or _leaving(request):
+        if _passes(request) or _is_leaving(request):
             return ALLOWED
         if (workloads := admission_of(request.kind[::2], settings)) is not None:
             require_few_parts(request, settings.kinds)
@@ -396,17 +371,15 @@ def mutate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict
 
 
 def malformed(request: Request, settings: Settings) -> Verdict:
-    """Returns a finding for every field of the wrong type. In a cluster the API server refuses such an object by its
-    schema.
-    """
+    """Returns a finding for every field of the wrong type. In a cluster the API server refuses such an object."""
     # Group and kind come from the request, because the object may not have them.
     kind = request.kind[::2]
     declared = settings.kinds.declaration_of(kind, request.object or {})
     shape = settings.shape_of(kind) if declared is None else declared_types(declared)
-    found = UnreadableObject(kind, request.object or {}, shape, declared is not None)
+    unreadable = UnreadableObject(kind, request.object or {}, shape, declared is not None)
     outcome = RuleOutcome()
     for bound in SHAPE_BOUND:
-        outcome.add(bound, bound.rule.check(found, _NO_CONTEXT))
+        outcome.add(bound, bound.rule.check(unreadable, _NO_CONTEXT))
     return Verdict(False, None, tuple(outcome.findings))
 
 
@@ -417,7 +390,7 @@ def _passes(request: Request) -> bool:
     return bool(request.subresource) and request.kind[::2] != SCALE
 
 
-def _leaving(request: Request) -> bool:
+def _is_leaving(request: Request) -> bool:
     """Returns whether the stored object is being deleted. A deletionTimestamp in the new object may be forged."""
     old = request.old
     return old is not None and mapping(old.get("metadata")).get("deletionTimestamp") is not None
@@ -426,13 +399,9 @@ def _leaving(request: Request) -> bool:
 def _only_leaves(request: Request) -> bool:
     """Returns whether an unreadable object, such as one of a past schema, is being deleted and keeps its spec."""
     try:
-        return _leaving(request) and (request.object or {}).get("spec") == mapping(request.old).get("spec")
+        return _is_leaving(request) and (request.object or {}).get("spec") == mapping(request.old).get("spec")
     except Malformed:
         return False
-
-
-# The label as `managedFields` write it. Source: KEP-555, structured-merge-diff fieldpath/serialize.
-_MANAGED = ("f:metadata", "f:labels", f"f:{SCHEDULER_LABEL}")
 
 
 class Would(StrEnum):
@@ -475,27 +444,27 @@ def shadow_answer(
     """Returns what `shadow` says of a mutated workload. `settings` are those of the real decision. A refusal that rests
     on a missing fact in one of the `doubted` parts counts as unjudged.
     """
-    theirs, asked = shadow.settings, request
+    theirs, shadowed = shadow.settings, request
     if theirs.forced is None and request.operation == "CREATE":
-        asked = replace(request, object=_without_record(request, facts, settings))
-        mutate(asked, facts, theirs)
-    return _read(validate(asked, facts, theirs), doubted)
+        shadowed = replace(request, object=_without_record(request, facts, settings))
+        mutate(shadowed, facts, theirs)
+    return _read(validate(shadowed, facts, theirs), doubted)
 
 
 def _read(verdict: Verdict, doubted: Container[str]) -> ShadowAnswer:
-    denied = {one.rule for one in verdict.denials if one.absent is None or one.absent.part not in doubted}
-    unjudged = {one.rule for one in verdict.denials} - denied | {one.rule for one in verdict.unjudged}
+    denied = {denial.rule for denial in verdict.denials if denial.absent is None or denial.absent.part not in doubted}
+    unjudged = {denial.rule for denial in verdict.denials} - denied | {unjudged.rule for unjudged in verdict.unjudged}
     if denied:
         return ShadowAnswer(Would.DENIED, tuple(sorted(denied)), tuple(sorted(unjudged)))
     if unjudged:
         return ShadowAnswer(Would.UNJUDGED, tuple(sorted(unjudged)), tuple(sorted(unjudged)))
-    warned = sorted({one.rule for one in verdict.warnings})
+    warned = sorted({warning.rule for warning in verdict.warnings})
     return ShadowAnswer(Would.WARNED, tuple(warned)) if warned else ShadowAnswer(Would.ALLOWED)
 
 
 def _without_record(request: Request, facts: ClusterFacts, settings: Settings) -> Manifest:
-    """Returns the new object without the labels that Rollcall has recorded, in containers that may be changed. Where
-    the API server has not noted who wrote the label, Rollcall did if it would choose the same without it.
+    """Returns the new object without the labels that Rollcall has recorded, in containers that may be changed. Without
+    managedFields, Rollcall wrote the label if it would choose the same scheduler again.
     """
     manifest = request.object or {}
     workloads: WorkloadAdmission[Any] | None = admission_of(request.kind[::2], settings)
@@ -505,36 +474,22 @@ def _without_record(request: Request, facts: ClusterFacts, settings: Settings) -
     places = (LABELS, *(workload.marked_paths if isinstance(workload, OptedInWorkload) else ()))
     metadata = mapping(manifest.get("metadata"))
     recorded = mapping(metadata.get("labels")).get(SCHEDULER_LABEL)
-    bare = _with_own(manifest, places, without=recorded)
-    noted = _noted_author(metadata)
-    if noted is None:
+    bare = _unshared(manifest, places, without=recorded)
+    if managers := sequence(metadata.get("managedFields")):
+        # Source: KEP-555, structured-merge-diff fieldpath/serialize.
+        fields = (mapping(mapping(manager).get("fieldsV1")) for manager in managers)
+        labels = (mapping(mapping(entry.get("f:metadata")).get("f:labels")) for entry in fields)
+        by_author = any(f"f:{SCHEDULER_LABEL}" in entry for entry in labels)
+    else:
         choice = workloads.choice_of(workloads.view(bare, request.namespace), None, facts, settings)
-        noted = choice is None or choice.scheduler != recorded
-    return _with_own(manifest, places) if noted else bare
+        by_author = choice is None or choice.scheduler != recorded
+    return _unshared(manifest, places) if by_author else bare
 
 
-def _noted_author(metadata: Mapping[str, Any]) -> bool | None:
-    """Returns whether the author of a new object wrote the scheduler's label, as the API server has noted before it
-    called webhooks; None if there are no notes.
-    """
-    managers = sequence(metadata.get("managedFields"))
-    if not managers:
-        return None
-    return any(_manages_label(mapping(mapping(one).get("fieldsV1"))) for one in managers)
-
-
-def _manages_label(fields: Mapping[str, Any]) -> bool:
-    for step in _MANAGED[:-1]:
-        fields = mapping(fields.get(step))
-    return _MANAGED[-1] in fields
-
-
-def _with_own(manifest: Manifest, places: Iterable[FieldPath], *, without: object = None) -> Manifest:
-    """Returns the manifest with containers of its own on the way to the labels at `places`; it shares the rest. A
-    scheduler's label with the value `without` is left out.
-    """
+def _unshared(manifest: Manifest, places: Iterable[FieldPath], *, without: object = None) -> Manifest:
+    """Returns the manifest with new containers on the way to `places`, less a scheduler's label that is `without`."""
     root = copy(manifest)
-    own = {id(root)}
+    copied = {id(root)}
     for place in places:
         holder: Any = root
         for part in place.parts:
@@ -542,9 +497,9 @@ def _with_own(manifest: Manifest, places: Iterable[FieldPath], *, without: objec
             below = holder.get(key) if isinstance(holder, dict) else holder[key]
             if not isinstance(below, dict | list):
                 break
-            if id(below) not in own:
+            if id(below) not in copied:
                 below = holder[key] = copy(below)
-                own.add(id(below))
+                copied.add(id(below))
             holder = below
         else:
             if isinstance(holder, dict) and without is not None and holder.get(SCHEDULER_LABEL) == without:

@@ -27,7 +27,7 @@ _SETS = "pod_clique_sets"
 _OWNERS = {(grove.GROUP, "PodCliqueSet"): _SETS, (grove.SCHEDULER_GROUP, "PodGang"): "pod_gangs"}
 
 
-class _OfGrove(NamedTuple):
+class _GrovePodGroup(NamedTuple):
     """A PodGroup with the controller that Grove's own backend gives it. Rules that are milder for such a PodGroup are
     no milder than `least`: OFF if Grove's operator writes it, WARN in a file, which does not show who writes it, DENY
     if the controller does not exist.
@@ -63,12 +63,13 @@ def validate_object(request: Request, facts: ClusterFacts, settings: Settings, *
 
 def _validate(request: Request, facts: ClusterFacts, settings: Settings, owner: str) -> Verdict:
     profiles = settings.judging.get(request.kind[::2], ())
-    if not profiles or _exempt(request, settings):
+    # Pods are always judged: the Job controller creates pods from Jobs that other users wrote.
+    if not profiles or (request.user in settings.exempt_users and request.kind[::2] != POD):
         return ALLOWED
-    found = _stored(request, request.object or {})
-    of_grove = _of_grove(request, found, facts, settings)
+    stored_object = _stored(request, request.object or {})
+    of_grove = _grove_pod_group(request, stored_object, facts, settings)
     if request.old is not None:
-        found.old = _stored(request, request.old)
+        stored_object.old = _stored(request, request.old)
     findings: list[Finding] = []
     unjudged: list[Unjudged] = []
     for profile in profiles:
@@ -80,10 +81,10 @@ def _validate(request: Request, facts: ClusterFacts, settings: Settings, owner: 
             rules = rules.of_grove(of_grove.least)
         choice = Choice(profile.name, ROOT, settings.available)
         context = gang_context(profile, facts, choice, {}, settings, namespace=request.namespace, owner=owner)
-        outcome = run_on_object(rules, context, request.kind.group, found)
+        outcome = run_on_object(rules, context, request.kind.group, stored_object)
         reported = outcome.findings if of_grove is None else of_grove.explained(outcome.findings, rules)
-        if found.old is not None and any(one.action is Action.DENY for one in reported):
-            before = run_on_object(rules, context, request.kind.group, found.old)
+        if stored_object.old is not None and any(finding.action is Action.DENY for finding in reported):
+            before = run_on_object(rules, context, request.kind.group, stored_object.old)
             findings += softened(reported, before.findings)
         else:
             findings += reported
@@ -92,9 +93,7 @@ def _validate(request: Request, facts: ClusterFacts, settings: Settings, owner: 
 
 
 def validate_scale(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
-    """Runs the rules about scales, unless Grove's operator writes it. The API server reads a Scale before it sends it,
-    so one that cannot be read is not judged.
-    """
+    """Runs the rules about scales that Grove's operator did not write. An unreadable Scale never reaches storage."""
     try:
         new, old = numbers_in(request.object), numbers_in(request.old)
         name = text(mapping(mapping(request.object).get("metadata")).get("name")) or request.name
@@ -103,29 +102,21 @@ def validate_scale(request: Request, facts: ClusterFacts, settings: Settings) ->
     if request.operation != "UPDATE" or new == old or settings.tenancy.is_grove_operator(request.user):
         return ALLOWED
     if facts.pod_clique_sets is None:
-        return Verdict(unjudged=tuple(_lacks_sets(rule) for rule in _scale_rules_of_any(request, facts, settings)))
-    found = target_of(name, request.namespace, request.resource, facts.pod_clique_sets)
-    profile = None if found is None else settings.profiles.get(found.record.scheduler or "")
-    if found is None or profile is None:
+        # Without the record of the set its profile is not known: the rules of any may apply.
+        profiles = settings.profiles.values()
+        bound = (profile.scale_rules[settings.ceiling(profile, facts, request.namespace)] for profile in profiles)
+        ids = sorted({rule.id for rules in bound for rule, _ in rules})
+        needed = f"the {Needed(_SETS)}"
+        return Verdict(unjudged=tuple(Unjudged(SPEC / "replicas", needed, rule, part=_SETS) for rule in ids))
+    scale_target = target_of(name, request.namespace, request.resource, facts.pod_clique_sets)
+    profile = None if scale_target is None else settings.profiles.get(scale_target.record.scheduler or "")
+    if scale_target is None or profile is None:
         return ALLOWED
     rules = profile.scale_rules[settings.ceiling(profile, facts, request.namespace)]
     choice = Choice(profile.name, ROOT, settings.available)
     context = gang_context(profile, facts, choice, {}, settings, namespace=request.namespace)
-    outcome = run_each(rules, context, ScaleChange(name, old, new, found.target, found.group))
+    outcome = run_each(rules, context, ScaleChange(name, old, new, scale_target.target, scale_target.group))
     return with_findings(Verdict(scheduler=profile.name), outcome.findings, outcome.unjudged)
-
-
-def _scale_rules_of_any(request: Request, facts: ClusterFacts, settings: Settings) -> list[str]:
-    """Returns the ids of the rules about scales in any profile: without the record of the set its profile is not
-    known.
-    """
-    profiles = settings.profiles.values()
-    bound = (profile.scale_rules[settings.ceiling(profile, facts, request.namespace)] for profile in profiles)
-    return sorted({rule.id for rules in bound for rule, _ in rules})
-
-
-def _lacks_sets(rule: str) -> Unjudged:
-    return Unjudged(SPEC / "replicas", f"the {Needed(_SETS)}", rule, part=_SETS)
 
 
 def _scheduler_of(request: Request, profiles: Sequence[Profile], settings: Settings) -> str | None:
@@ -134,8 +125,8 @@ def _scheduler_of(request: Request, profiles: Sequence[Profile], settings: Setti
     """
     if request.kind[::2] != POD:
         return profiles[0].name
-    named = text(mapping(mapping(request.object).get("spec")).get("schedulerName"))
-    return named if named in settings.profiles and named != DEFAULT_SCHEDULER else None
+    scheduler_name = text(mapping(mapping(request.object).get("spec")).get("schedulerName"))
+    return scheduler_name if scheduler_name in settings.profiles and scheduler_name != DEFAULT_SCHEDULER else None
 
 
 def with_findings(verdict: Verdict, findings: Iterable[Finding], unjudged: Iterable[Unjudged] = ()) -> Verdict:
@@ -149,40 +140,35 @@ def rewritten(request: Request, settings: Settings) -> bool:
     """Returns whether an update changes fields of a gang object that a scheduler reads. A scheduler reads the object
     even while a finalizer delays its deletion. Removing a finalizer changes none of these fields and is always allowed.
     """
-    return request.kind[::2] in settings.judging and _read_of(request.object) != _read_of(request.old)
+    return request.kind[::2] in settings.judging and _fields_read(request.object) != _fields_read(request.old)
 
 
-def _read_of(manifest: Manifest | None) -> tuple[Any, ...]:
-    found = mapping(manifest)
-    metadata = mapping(found.get("metadata"))
-    return found.get("spec"), metadata.get("labels"), metadata.get("annotations")
+def _fields_read(manifest: Manifest | None) -> tuple[Any, ...]:
+    raw = mapping(manifest)
+    metadata = mapping(raw.get("metadata"))
+    return raw.get("spec"), metadata.get("labels"), metadata.get("annotations")
 
 
-def _exempt(request: Request, settings: Settings) -> bool:
-    """Returns whether the user may write any gang object. Pods are always judged: the Job controller creates pods from
-    Jobs that other users wrote.
-    """
-    return request.user in settings.exempt_users and request.kind[::2] != POD
-
-
-def _of_grove(request: Request, found: StoredObject, facts: ClusterFacts, settings: Settings) -> _OfGrove | None:
+def _grove_pod_group(
+    request: Request, stored_object: StoredObject, facts: ClusterFacts, settings: Settings
+) -> _GrovePodGroup | None:
     """Returns what a PodGroup of Grove's own backend may differ in; None for another object or another user. A tenant
     may make an account of any name in a namespace of his own, so one that is configured for every namespace must write
     for a controller that exists.
     """
     tenancy = settings.tenancy
-    if found.kind != "PodGroup" or not (not request.user or tenancy.is_grove_operator(request.user)):
+    if stored_object.kind != "PodGroup" or not (not request.user or tenancy.is_grove_operator(request.user)):
         return None
-    reference = controller_in(mapping(found.raw.get("metadata")))
+    reference = controller_in(mapping(stored_object.raw.get("metadata")))
     part = None if reference is None else _OWNERS.get((reference.group, reference.kind))
     if reference is None or part is None:
         return None
     controller = Needed(part, (request.namespace, reference.name))
     if not request.user:
-        return _OfGrove(controller, Action.WARN)
+        return _GrovePodGroup(controller, Action.WARN)
     is_missing = facts.is_whole(part, request.namespace) and facts.lacks(controller)
     is_forged = is_missing and request.user not in tenancy.grove_operators
-    return _OfGrove(controller, Action.DENY if is_forged else Action.OFF)
+    return _GrovePodGroup(controller, Action.DENY if is_forged else Action.OFF)
 
 
 def _stored(request: Request, manifest: Manifest) -> StoredObject:

@@ -85,7 +85,7 @@ class Opinion:
     @property
     def denials(self) -> tuple[Finding, ...]:
         """The findings that refuse the workload."""
-        return tuple(found for found in self.findings if found.action is Action.DENY)
+        return tuple(finding for finding in self.findings if finding.action is Action.DENY)
 
 
 def pod_verdict(pod: Pod, profile: Profile, facts: ClusterFacts, settings: Settings) -> Verdict:
@@ -105,16 +105,15 @@ def pod_context(pod: Pod, profile: Profile, facts: ClusterFacts, settings: Setti
 
 
 def softened(findings: Iterable[Finding], before: Iterable[Finding]) -> list[Finding]:
-    """Returns `findings`, with denials for faults that were there `before` turned into warnings.
-
-    Each old fault excuses one new fault, so a new faulty list item is not excused by an old one.
+    """Returns `findings`, with denials for faults that were there `before` turned into warnings. Each old fault excuses
+    one new fault, so a new faulty list item is not excused by an old one.
     """
     faults = list(before)
     excused = Counter(finding.identity for finding in faults)
     # A rule stops at `MAX_FINDINGS`, so its other old faults are unknown: all its findings are excused.
     cut = {rule for rule, count in Counter(finding.rule for finding in faults).items() if count >= MAX_FINDINGS}
 
-    def known(finding: Finding) -> bool:
+    def is_excused(finding: Finding) -> bool:
         if finding.action is not Action.DENY or finding.forbidden:
             return False
         if finding.rule in cut:
@@ -122,7 +121,7 @@ def softened(findings: Iterable[Finding], before: Iterable[Finding]) -> list[Fin
         excused[finding.identity] -= 1
         return excused[finding.identity] >= 0
 
-    return [replace(finding, action=Action.WARN) if known(finding) else finding for finding in findings]
+    return [replace(finding, action=Action.WARN) if is_excused(finding) else finding for finding in findings]
 
 
 def gang_context(  # noqa: PLR0913 - a context is one flat list of what rules may look at
@@ -162,15 +161,13 @@ def gang_context(  # noqa: PLR0913 - a context is one flat list of what rules ma
 
 
 def could_run(workload: PodCliqueSet, choice: Choice, facts: ClusterFacts, settings: Settings) -> tuple[str, ...]:
-    """Returns the other enabled schedulers that would run `workload` as it is written: no rule refuses it, everything
-    that it uses is honoured, and nothing is left unjudged.
-    """
+    """Returns the other enabled schedulers whose rules allow, judge and honour all of `workload` as it is written."""
     uses = capabilities_used(workload)
-    found = []
+    schedulers = []
     for name, profile in settings.profiles.items():
         table = profile.backend.capabilities
         # The table alone excludes most schedulers, without running a rule.
-        if name == choice.scheduler or not all(asked in table and table[asked].supported for asked in uses):
+        if name == choice.scheduler or not all(use in table and table[use].supported for use in uses):
             continue
         try:
             opinion = opinion_of(profile, workload, chosen_by_label(name, settings), facts, settings, uses)
@@ -179,8 +176,8 @@ def could_run(workload: PodCliqueSet, choice: Choice, facts: ClusterFacts, setti
             # that field.
             continue
         if opinion.answer is OpinionAnswer.RUNS:
-            found.append(name)
-    return tuple(found)
+            schedulers.append(name)
+    return tuple(schedulers)
 
 
 def chosen_by_label(scheduler: str, settings: Settings) -> Choice:
@@ -200,30 +197,31 @@ def opinion_of(
     uses = capabilities_used(workload) if uses is None else uses
     # The context adds what the profile implies. The opinion covers only what the workload asks for.
     context = gang_context(profile, facts, choice, dict(uses), settings, workload)
-    rules = _every_rule(profile, profile.rules[settings.ceiling(profile, facts, workload.namespace)])
+    enforced = profile.rules[settings.ceiling(profile, facts, workload.namespace)]
+    actions = {bound.rule.id: bound.action for bound in enforced}
+    # A rule that is switched off still means that a capability is not honoured.
+    rules = [BoundRule(declared, actions.get(declared.id, Action.OFF)) for declared in profile.every_rule]
     return opinion_on(profile, uses, run(rules, context))
 
 
 def opinion_on(profile: Profile, uses: Uses, outcome: RuleOutcome, table: CapabilityTable | None = None) -> Opinion:
-    """Returns the opinion that follows from `outcome`, the result of all rules of `profile`. The workload uses `uses`;
-    `table` replaces the backend's own capability table.
-    """
-    about = _Subjects(profile.every_rule, uses)
+    """Returns the opinion that follows from `outcome` of all rules; `table` replaces that of the backend."""
+    by_rule = _Subjects(profile.every_rule, uses)
     table = profile.backend.capabilities if table is None else table
-    found_about = [(found, about.of(found)) for found in outcome.findings]
-    missing_about = [(missing, about.of(missing)) for missing in outcome.unjudged]
+    subjects = [(finding, by_rule.capabilities_of(finding)) for finding in outcome.findings]
+    missing_subjects = [(missing, by_rule.capabilities_of(missing)) for missing in outcome.unjudged]
     honours = tuple(
         _honour(
-            asked,
-            table.get(asked),
-            tuple(found for found, subjects in found_about if asked in subjects),
-            tuple(missing for missing, subjects in missing_about if asked in subjects),
-            about.rules,
+            capability,
+            table.get(capability),
+            tuple(finding for finding, about in subjects if capability in about),
+            tuple(missing for missing, about in missing_subjects if capability in about),
+            by_rule.rules,
         )
-        for asked in uses
+        for capability in uses
     )
-    findings = tuple(found for found in outcome.findings if found.action is not Action.OFF)
-    others = tuple(found for found, subjects in found_about if not subjects and found.action is not Action.OFF)
+    findings = tuple(finding for finding in outcome.findings if finding.action is not Action.OFF)
+    others = tuple(finding for finding, about in subjects if not about and finding.action is not Action.OFF)
     answer = _answer(honours, findings, outcome.unjudged)
     return Opinion(profile.name, answer, honours, findings, tuple(outcome.unjudged), others)
 
@@ -235,14 +233,6 @@ def changed(opinion: Opinion, change: Callable[[Iterable[Finding]], Sequence[Fin
     return replace(opinion, answer=answer, findings=findings, others=tuple(change(opinion.others)))
 
 
-def _every_rule(profile: Profile, enforced: Sequence[BoundRule]) -> list[BoundRule]:
-    """Returns all rules, with those that are switched off: an unenforced rule still means that a capability is not
-    honoured.
-    """
-    actions = {bound.rule.id: bound.action for bound in enforced}
-    return [BoundRule(declared, actions.get(declared.id, Action.OFF)) for declared in profile.every_rule]
-
-
 class _Subjects:
     """Which of the used capabilities a finding is about: the rule's capabilities that are used at the finding's place,
     or all the rule's used capabilities if none is used there. For a rule without capabilities, only the place decides.
@@ -252,25 +242,25 @@ class _Subjects:
         self.rules = {declared.id: declared for declared in rules}
         self._uses = frozenset(uses)
         self._places: dict[FieldPath, set[Capability]] = {}
-        for asked, places in uses.items():
+        for capability, places in uses.items():
             for use in places:
-                self._places.setdefault(use.path, set()).add(asked)
+                self._places.setdefault(use.path, set()).add(capability)
 
-    def of(self, said: Finding | Unjudged) -> frozenset[Capability]:
-        among = self.rules[said.rule].capabilities & self._uses
-        return frozenset((among or self._uses) & self._places.get(said.at, set())) or among
+    def capabilities_of(self, finding: Finding | Unjudged) -> frozenset[Capability]:
+        among = self.rules[finding.rule].capabilities & self._uses
+        return frozenset((among or self._uses) & self._places.get(finding.at, set())) or among
 
 
 def _honour(
-    asked: Capability,
+    capability: Capability,
     support: Support | None,
     findings: tuple[Finding, ...],
     unjudged: tuple[Unjudged, ...],
     rules: Mapping[str, Rule],
 ) -> Honour:
-    def refuses(found: Finding) -> bool:
+    def refuses(finding: Finding) -> bool:
         # A rule that the configuration downgrades or switches off still shows what the scheduler does not honour.
-        return Action.DENY in {found.action, rules[found.rule].default}
+        return Action.DENY in {finding.action, rules[finding.rule].default}
 
     if (support is not None and not support.supported) or any(map(refuses, findings)):
         honoured = Honoured.NO
@@ -280,12 +270,12 @@ def _honour(
         honoured = Honoured.IN_PART
     else:
         honoured = Honoured.UNKNOWN if unjudged else Honoured.YES
-    return Honour(asked, honoured, support, findings, unjudged)
+    return Honour(capability, honoured, support, findings, unjudged)
 
 
 def _answer(honours: tuple[Honour, ...], findings: Sequence[Finding], unjudged: Sequence[Unjudged]) -> OpinionAnswer:
-    if any(found.action is Action.DENY for found in findings):
+    if any(finding.action is Action.DENY for finding in findings):
         return OpinionAnswer.REFUSED
-    if any(found.honoured in {Honoured.NO, Honoured.IN_PART, Honoured.UNSTATED} for found in honours):
+    if any(honour.honoured in {Honoured.NO, Honoured.IN_PART, Honoured.UNSTATED} for honour in honours):
         return OpinionAnswer.PARTLY
     return OpinionAnswer.UNKNOWN if unjudged else OpinionAnswer.RUNS

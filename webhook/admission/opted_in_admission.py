@@ -74,7 +74,7 @@ def is_kueues(request: Request, settings: Settings) -> bool:
         old, new = request.old, request.object or {}
         # A running Job keeps its counts.
         counted = not (_is_suspended(old) or _is_suspended(new))
-        return _users(old, counted=counted) == _users(new, counted=counted)
+        return _written_by_users(old, counted=counted) == _written_by_users(new, counted=counted)
     except Malformed:
         return False
 
@@ -83,42 +83,43 @@ def _is_suspended(manifest: Manifest) -> bool:
     return mapping(manifest.get("spec")).get("suspend") is True
 
 
-def _users(manifest: Manifest, *, counted: bool) -> Manifest:
-    """Returns what a user has written in a workload: everything but the fields of Kueue and of the API server.
-    `counted`: whether its numbers of pods are the user's even with partial admission.
-    """
+def _written_by_users(manifest: Manifest, *, counted: bool) -> Manifest:
+    """Returns the fields of a workload that users write. `counted`: the counts are theirs even in partial admission."""
     metadata = mapping(manifest.get("metadata"))
     spec = _without(mapping(manifest.get("spec")), {"suspend"})
     if not counted and MIN_PARALLELISM in mapping(metadata.get("annotations")):
         spec = _without(spec, _COUNTS)
     if "runtimePatches" in spec:
         spec["runtimePatches"] = [
-            one for one in map(mapping, sequence(spec["runtimePatches"])) if not _is_kueues_patch(one)
+            patch for patch in map(mapping, sequence(spec["runtimePatches"])) if not _is_kueues_patch(patch)
         ]
     if "replicatedJobs" in spec:
-        spec["replicatedJobs"] = [_replicated(mapping(one)) for one in sequence(spec["replicatedJobs"])]
+        jobs = [(mapping(job), mapping(mapping(job).get("template"))) for job in sequence(spec["replicatedJobs"])]
+        spec["replicatedJobs"] = [
+            {**job, "template": {**template, "spec": _with_templates(mapping(template.get("spec")))}}
+            for job, template in jobs
+        ]
     if "leaderWorkerTemplate" in spec:
         spec["leaderWorkerTemplate"] = _with_templates(mapping(spec["leaderWorkerTemplate"]))
-    own = {field: mapping(metadata.get(field)) for field in ("labels", "annotations")}
-    return {"metadata": {**own, "owners": metadata.get("ownerReferences")}, "spec": _with_templates(spec)}
+    marks = {field: mapping(metadata.get(field)) for field in ("labels", "annotations")}
+    return {"metadata": {**marks, "owners": metadata.get("ownerReferences")}, "spec": _with_templates(spec)}
 
 
 def _is_kueues_patch(patch: Mapping[str, Any]) -> bool:
     """Returns whether a patch of a TrainJob's runtime has only what Kueue writes. Any user may call it Kueue's."""
     if patch.get("manager") != MANAGER or not patch.keys() <= {"manager", "time", "trainingRuntimeSpec"}:
         return False
-    spec = _only(mapping(patch.get("trainingRuntimeSpec")), "template", "spec")
+    spec = _at_lone_path(mapping(patch.get("trainingRuntimeSpec")), "template", "spec")
     if spec is None or not spec.keys() <= {"replicatedJobs"}:
         return False
-    return all(_is_kueues_job(mapping(one)) for one in sequence(spec.get("replicatedJobs")))
+    templates = (
+        _at_lone_path(_without(mapping(job), {"name"}), "template", "spec", "template")
+        for job in sequence(spec.get("replicatedJobs"))
+    )
+    return all(template is not None and _template(template) == _template({}) for template in templates)
 
 
-def _is_kueues_job(raw: Mapping[str, Any]) -> bool:
-    template = _only(_without(raw, {"name"}), "template", "spec", "template")
-    return template is not None and _template(template) == _template({})
-
-
-def _only(holder: Mapping[str, Any], *fields: str) -> Mapping[str, Any] | None:
+def _at_lone_path(holder: Mapping[str, Any], *fields: str) -> Mapping[str, Any] | None:
     """Returns what is at the path of these fields; None if there is anything beside the path."""
     for field in fields:
         if not holder.keys() <= {field}:
@@ -127,28 +128,21 @@ def _only(holder: Mapping[str, Any], *fields: str) -> Mapping[str, Any] | None:
     return holder
 
 
-def _replicated(raw: Mapping[str, Any]) -> Manifest:
-    job = mapping(raw.get("template"))
-    return {**raw, "template": {**job, "spec": _with_templates(mapping(job.get("spec")))}}
-
-
 def _with_templates(holder: Mapping[str, Any]) -> Manifest:
-    """Returns what holds pod templates, each without what Kueue writes in it."""
-    found = dict(holder)
+    stripped = dict(holder)
     for field in _TEMPLATES:
         if holder.get(field) is not None:
-            found[field] = _template(mapping(holder[field]))
-    return found
+            stripped[field] = _template(mapping(holder[field]))
+    return stripped
 
 
 def _template(raw: Mapping[str, Any]) -> Manifest:
     metadata = mapping(raw.get("metadata"))
-    marks = {"labels": _marks(metadata, "labels"), "annotations": _marks(metadata, "annotations")}
+    marks = {
+        field: {key: value for key, value in mapping(metadata.get(field)).items() if not key.startswith(f"{GROUP}/")}
+        for field in ("labels", "annotations")
+    }
     return {**raw, "metadata": {**metadata, **marks}, "spec": _without(mapping(raw.get("spec")), _OF_PODS)}
-
-
-def _marks(metadata: Mapping[str, Any], field: str) -> Manifest:
-    return {key: value for key, value in mapping(metadata.get(field)).items() if not key.startswith(f"{GROUP}/")}
 
 
 def _without(holder: Mapping[str, Any], fields: Iterable[str]) -> Manifest:
@@ -193,13 +187,13 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
         if old is not None:
             return None if old.scheduler is None else Choice(old.scheduler, LABELS / SCHEDULER_LABEL, available)
         made_by = train_job_of(workload) if isinstance(workload, JobSet) else None
-        if made_by is not None and (known := (facts.train_jobs or {}).get(made_by)) is not None:
-            recorded = known.record.scheduler
+        if made_by is not None and (train_job := (facts.train_jobs or {}).get(made_by)) is not None:
+            recorded = train_job.record.scheduler
             return None if recorded is None else Choice(recorded, METADATA / "ownerReferences", available)
         if not workload.by_namespace:
             return None
-        named = namespace_choice(facts, workload.namespace)
-        return None if named is None else Choice(named.scheduler, NAMESPACE, available, named.source)
+        chosen = namespace_choice(facts, workload.namespace)
+        return None if chosen is None else Choice(chosen.scheduler, NAMESPACE, available, chosen.source)
 
     def validate(self, request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
         """Runs the rules on the workload. In files a note says that it opted out. Raises `Malformed`."""
@@ -237,21 +231,24 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
         controller refuses is found also if it is no gang, or its label names no scheduler.
         """
         if is_part(workload, settings.kinds):
-            return _judge_part(workload, choice, facts, settings)
-        known = facts if workload.managed_elsewhere is None else facts.of_other_cluster()
-        outcome = super().judge(workload, old, choice, known, settings)
+            # The scheduler of a part is a matter of its JobSet. Every profile checks which JobSet the part belongs to.
+            profile = settings.profiles.get(choice.scheduler, settings.profiles[settings.default])
+            rules = profile.part_rules[settings.ceiling(profile, facts, workload.namespace)]
+            return run_each(rules, gang_context(profile, facts, choice, {}, settings), workload)
+        facts_there = facts if workload.managed_elsewhere is None else facts.of_other_cluster()
+        outcome = super().judge(workload, old, choice, facts_there, settings)
         if settings.standalone and choice.scheduler not in settings.profiles:
             outcome.findings.extend(_judged_without_gang(workload, facts, settings).findings)
         return outcome
 
     def faults_of(self, old: OptedInWorkload, facts: ClusterFacts, settings: Settings) -> Sequence[Finding]:
         """Returns the findings about a stored workload under its own record."""
-        found = super().faults_of(old, facts, settings)
-        if found or not is_part(old, settings.kinds):
-            return found
+        findings = super().faults_of(old, facts, settings)
+        if findings or not is_part(old, settings.kinds):
+            return findings
         choice = self.choice_of(old, old, facts, settings)
         if choice is None:
-            return found
+            return findings
         try:
             # A fault of a part was reported for its JobSet. If the JobSet is deleted but its Jobs are kept, the garbage
             # collector's update makes the Job a workload of its own.
@@ -275,9 +272,7 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
         facts: ClusterFacts,
         settings: Settings,
     ) -> RuleOutcome:
-        """Runs the rules of one profile on a workload, on its pod templates and, for a TrainJob, on the JobSet that is
-        made of it.
-        """
+        """Runs the rules of one profile on a workload, its pod templates and the JobSet of a TrainJob."""
         rules = profile.opted_in_rules[ceiling]
         context = replace(
             gang_context(profile, facts, choice, {}, settings, namespace=workload.namespace),
@@ -291,11 +286,9 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
         self, workload: OptedInWorkload, request: Request, facts: ClusterFacts, settings: Settings
     ) -> str | None:
         """Returns the scheduler that a workload must record. A Job of a JobSet has the record of its template."""
-        return (
-            None
-            if is_part(workload, settings.kinds)
-            else super().scheduler_to_record(workload, request, facts, settings)
-        )
+        if is_part(workload, settings.kinds):
+            return None
+        return super().scheduler_to_record(workload, request, facts, settings)
 
     def dropped_record(self, workload: OptedInWorkload, request: Request, settings: Settings) -> str | None:
         """Returns the recorded scheduler that an update leaves out, on the workload or in a template."""
@@ -319,15 +312,13 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
 
 
 def _judged_without_gang(workload: OptedInWorkload, facts: ClusterFacts, settings: Settings) -> RuleOutcome:
-    """Runs the independent rules on a workload of which no gang is made, under the scheduler that its pods name.
-    Without a profile of that scheduler none of a scheduler's own rules run.
-    """
-    named = scheduler_of_pods(made_of(workload, facts) or workload if isinstance(workload, TrainJob) else workload)
-    scheduler = DEFAULT_SCHEDULER if named is None else str(named.value)
+    """Runs the independent rules on a workload without a gang, under the scheduler that its pods name."""
+    stated = scheduler_of_pods(made_of(workload, facts) or workload if isinstance(workload, TrainJob) else workload)
+    scheduler = DEFAULT_SCHEDULER if stated is None else str(stated.value)
     profile = settings.profiles.get(scheduler, settings.profiles[settings.default])
-    choice = Choice(scheduler, SPEC if named is None else named.path, settings.available)
-    known = facts if workload.managed_elsewhere is None else facts.of_other_cluster()
-    context = gang_context(profile, known, choice, {}, settings, namespace=workload.namespace)
+    choice = Choice(scheduler, SPEC if stated is None else stated.path, settings.available)
+    facts_there = facts if workload.managed_elsewhere is None else facts.of_other_cluster()
+    context = gang_context(profile, facts_there, choice, {}, settings, namespace=workload.namespace)
     rules: Sequence[BoundRule] = profile.independent_rules[settings.ceiling(profile, facts, workload.namespace)]
     if scheduler not in settings.profiles:
         rules = [bound for bound in rules if bound.rule.id in _OF_CONTROLLERS]
@@ -339,8 +330,8 @@ def omission_of(workload: OptedInWorkload, facts: ClusterFacts, settings: Settin
     if is_part(workload, settings.kinds):
         why = f"it is a part of its {workload.controller.kind if workload.controller else 'controller'}"
         return Omission(METADATA / "ownerReferences", OmissionReason.NO_GANG, why, "judge that workload")
-    named = scheduler_of_pods(workload)
-    name = named.value if named is not None and named.value in settings.profiles else "NAME"
+    stated = scheduler_of_pods(workload)
+    name = stated.value if stated is not None and stated.value in settings.profiles else "NAME"
     label = f"{SCHEDULER_LABEL}: {name}"
     if (claimed := _omission_of_claimed(workload, facts, settings, label)) is not None:
         return claimed
@@ -369,9 +360,7 @@ def omission_of(workload: OptedInWorkload, facts: ClusterFacts, settings: Settin
 def _omission_of_claimed(
     workload: OptedInWorkload, facts: ClusterFacts, settings: Settings, label: str
 ) -> Omission | None:
-    """Returns why a workload is not judged whose pods are in a gang of something else; None if they are in none. They
-    are judged with their group only where that is among the objects that are judged.
-    """
+    """Returns why a workload whose pods are in a gang of something else is not judged; None if they are in none."""
     grouped = None
     for template in workload.templates:
         groups = tuple(groups_named_on(template))
@@ -381,7 +370,12 @@ def _omission_of_claimed(
         gang = pods_gang(template)
         is_described = gang is not None and (workload.namespace, gang.name) in (facts.pods_gangs or {})
         of_koordinator = SYSTEM_OF_SCHEDULER.get(scheduler_of(template)) == "Koordinator"
-        judged = [group for group in groups if _is_judged(group, workload.namespace, facts, settings)]
+        judged = [
+            group
+            for group in groups
+            if group.name in (facts.file_groups or {}).get((group.system, workload.namespace), {})
+            and (SYSTEMS[group.system].api_group, POD_GROUP) in settings.judging
+        ]
         if judged:
             grouped = grouped or judged[0]
         elif gang is not None and is_described and of_koordinator:
@@ -402,39 +396,27 @@ def _omission_of_claimed(
 
 
 def _omission_without_group(claim: Claim, groups: tuple[GroupName, ...], settings: Settings, label: str) -> Omission:
-    """Returns why a workload is not judged whose pods are claimed for a group that is not judged."""
     system = SYSTEMS[claim.system]
     if not groups:
         why = (
             f"{claim.path} says that something else makes the gang of its pods for {claim.system}, and no rule reads it"
         )
         return Omission(claim.path, OmissionReason.GROUP_MISSING, why, f"add the label {label} instead")
-    named = f"the group {shown(groups[0].name)} of {claim.system}"
-    why = f"its pods name {named}, which is not among the objects that are judged"
+    group = f"the group {shown(groups[0].name)} of {claim.system}"
+    why = f"its pods name {group}, which is not among the objects that are judged"
     remedy = f"give that PodGroup too, or add the label {label} instead of the name"
     if (system.api_group, POD_GROUP) not in settings.judging:
-        remedy = f"{_enabling(system.scheduler)}, or add the label {label} instead of the name"
+        enable = f"add the profile {system.scheduler} to the configuration"
+        if system.scheduler == DEFAULT_SCHEDULER:
+            enable = f"turn on gangScheduling in the profile of {system.scheduler}"
+        remedy = f"{enable} and give that PodGroup, or add the label {label} instead of the name"
     elif claim.key == KOORDINATOR_GANG:
         remedy = f"set their schedulerName to {system.scheduler}, or add the label {label} instead"
     return Omission(claim.path, OmissionReason.GROUP_MISSING, why, remedy)
 
 
-def _enabling(scheduler: str) -> str:
-    """Returns what makes rules judge the groups of a scheduler, which is always there if it is Kubernetes' own."""
-    if scheduler == DEFAULT_SCHEDULER:
-        return f"turn on gangScheduling in the profile of {scheduler} and give that PodGroup"
-    return f"add the profile {scheduler} to the configuration and give that PodGroup"
-
-
-def _is_judged(group: GroupName, namespace: str, facts: ClusterFacts, settings: Settings) -> bool:
-    there = (facts.file_groups or {}).get((group.system, namespace), {})
-    return group.name in there and (SYSTEMS[group.system].api_group, POD_GROUP) in settings.judging
-
-
 def is_part(workload: OptedInWorkload, kinds: WorkloadKinds) -> bool:
-    """Returns whether the workload is a Job of a JobSet, or an object between a workload of a declared kind and its
-    pods. A rule checks whether that JobSet exists.
-    """
+    """Returns whether a workload is a Job of a JobSet, or made between a workload of a declared kind and its pods."""
     controller = workload.controller
     if controller is None:
         return False
@@ -444,26 +426,19 @@ def is_part(workload: OptedInWorkload, kinds: WorkloadKinds) -> bool:
 def record_choice(
     workload: OptedInWorkload, scheduler: str, unlabelled: frozenset[FieldPath] = frozenset()
 ) -> tuple[Operation, ...]:
-    """Returns the patch that records the scheduler on a workload and in its pod templates, except in the labels at
-    `unlabelled`. Changes the dict of the workload in place.
-    """
+    """Records the scheduler on a workload and its pod templates, except those `unlabelled`, and returns the patch."""
     # All parts are read before the first write, so a workload that cannot be read is not changed in part.
     places = [path for path in workload.marked_paths if path not in unlabelled]
     patch = PatchBuilder(workload.raw)
     patch.set(("metadata", "labels"), SCHEDULER_LABEL, scheduler)
     for place in places:
-        patch.set(_keys(place), SCHEDULER_LABEL, scheduler)
+        keys = tuple(part.index if isinstance(part, Item) else part for part in place.parts)
+        patch.set(keys, SCHEDULER_LABEL, scheduler)
     return tuple(patch.operations)
 
 
-def _keys(path: FieldPath) -> tuple[str | int, ...]:
-    return tuple(part.index if isinstance(part, Item) else part for part in path.parts)
-
-
 def made_of(workload: TrainJob, facts: ClusterFacts) -> MadeJobSet | None:
-    """Returns the JobSet that is made of a TrainJob and its runtime. Return None if the runtime is unknown or cannot be
-    read; the rule about runtimes reports that.
-    """
+    """Returns the JobSet that Trainer makes of a TrainJob; None if its runtime is unknown or cannot be read."""
     try:
         runtime = runtime_of(workload, facts)
         if runtime is None:
@@ -476,9 +451,7 @@ def made_of(workload: TrainJob, facts: ClusterFacts) -> MadeJobSet | None:
 
 
 def gang_support(workload: OptedInWorkload, profile: Profile, kinds: WorkloadKinds) -> Support | None:
-    """Returns whether the pods of a workload start together under the scheduler of `profile`, by any gang. Return None
-    if something else makes the gang and its minimum is not read.
-    """
+    """Returns whether the pods start together under the scheduler of `profile`; None if only another program knows."""
     backend, kind = profile.backend, kinds.grouped_as(workload)
     train_job = isinstance(workload, JobSet) and train_job_of(workload) is not None
     for template in workload.templates:
@@ -489,7 +462,7 @@ def gang_support(workload: OptedInWorkload, profile: Profile, kinds: WorkloadKin
             where = "its runtime" if train_job else claim.path
             why = f"{where} says that {claim.system} has claimed its pods, and {profile.name} does not read that"
             return unsupported(why, f"choose {reader_of(claim.system)}, which reads it, or remove it")
-    if workload.crd and (left := next((one for one in workload.leaves() if not one.is_made), None)) is not None:
+    if workload.crd and (left := next((leaf for leaf in workload.leaves() if not leaf.is_made), None)) is not None:
         if left.system and left.system not in backend.reads_claims_of:
             why = f"{left.why}, and {profile.name} does not read it"
             return unsupported(why, f"choose {reader_of(left.system)}, which reads it")
@@ -525,13 +498,6 @@ def topology_support(readers: Iterable[str], profile: Profile) -> Support:
     return SUPPORTED
 
 
-def _judge_part(part: OptedInWorkload, choice: Choice, facts: ClusterFacts, settings: Settings) -> RuleOutcome:
-    # The scheduler of a part is a matter of its JobSet. Every profile checks which JobSet the part belongs to.
-    profile = settings.profiles.get(choice.scheduler, settings.profiles[settings.default])
-    rules = profile.part_rules[settings.ceiling(profile, facts, part.namespace)]
-    return run_each(rules, gang_context(profile, facts, choice, {}, settings), part)
-
-
 def _judged_with_pods(
     rules: Sequence[BoundRule],
     profile: Profile,
@@ -539,23 +505,21 @@ def _judged_with_pods(
     old: OptedInWorkload | None,
     context: Context[Any],
 ) -> RuleOutcome:
-    """Runs rules of one profile on a workload, on its pod templates and, for a TrainJob, on the JobSet that is made of
-    it.
-    """
+    """Runs rules of one profile on a workload, its pod templates and the JobSet of a TrainJob."""
     outcome = run_on_opted_in(rules, context, workload, old)
     if not isinstance(workload, TrainJob):
         return _with_pods(rules, profile, workload, context, outcome)
-    if (made := made_of(workload, context.facts)) is None:
+    if (job_set := made_of(workload, context.facts)) is None:
         return outcome
     try:
-        then = _with_pods(rules, profile, made, context, run_on_opted_in(rules, context, made))
+        then = _with_pods(rules, profile, job_set, context, run_on_opted_in(rules, context, job_set))
     except Malformed as error:
         # In a cluster no such runtime is stored, and the TrainJob is not at fault.
-        why = f"what {made.runtime.name} says ({error})"
+        why = f"what {job_set.runtime.name} says ({error})"
         outcome.unjudged.append(Unjudged(workload.runtime_path, why, "owner/runtime"))
         return outcome
-    outcome.findings.extend(_at_train_job(one, made) for one in then.findings)
-    outcome.unjudged.extend(replace(one, at=made.in_train_job(one.at)) for one in then.unjudged)
+    outcome.findings.extend(_at_train_job(finding, job_set) for finding in then.findings)
+    outcome.unjudged.extend(replace(unjudged, at=job_set.in_train_job(unjudged.at)) for unjudged in then.unjudged)
     return outcome
 
 
@@ -567,16 +531,14 @@ def _with_pods(
         uses = capabilities_of_pod(part.template)
         for capability in profile.backend.implied:
             uses.setdefault(capability, [])
-        found = run(rules, replace(context, uses=uses), part.template)
-        outcome.findings.extend(found.findings)
-        outcome.unjudged.extend(found.unjudged)
+        pod_outcome = run(rules, replace(context, uses=uses), part.template)
+        outcome.findings.extend(pod_outcome.findings)
+        outcome.unjudged.extend(pod_outcome.unjudged)
     return outcome
 
 
-def _at_train_job(found: Finding, made: MadeJobSet) -> Finding:
-    """Returns a finding about the JobSet of a TrainJob, at the field of the TrainJob that caused it: one of its
-    patches, or the name of its runtime.
-    """
-    at = made.in_train_job(found.at)
-    why = found.why if at != made.train_job.runtime_path else f"{made.where(found.at)}: {found.why}"
-    return replace(found, at=at, why=why)
+def _at_train_job(finding: Finding, job_set: MadeJobSet) -> Finding:
+    """Returns a finding about the JobSet of a TrainJob, at the patch of the TrainJob or the runtime that caused it."""
+    at = job_set.in_train_job(finding.at)
+    why = finding.why if at != job_set.train_job.runtime_path else f"{job_set.where(finding.at)}: {finding.why}"
+    return replace(finding, at=at, why=why)

@@ -8,9 +8,9 @@ of a kind that Rollcall does not know.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from webhook.admission.object_admission import validate_object, with_findings
 from webhook.admission.opinion import gang_context, pod_context, pod_verdict
@@ -24,7 +24,8 @@ from webhook.model.fields import ROOT
 from webhook.model.gang_objects import gang_joined, is_divided, of_set
 from webhook.model.grove import controller_in
 from webhook.model.keys import NAME_LIMIT, Record
-from webhook.model.place import Place, membership
+from webhook.model.place import Place
+from webhook.model.place import membership as place_in_gang
 from webhook.model.pod_template import Pod
 from webhook.model.reading import mapping, text
 from webhook.model.workload_record import OPTED_OUT, SCHEDULER_LABEL, record_in
@@ -36,9 +37,7 @@ from webhook.workloads.known_workloads import KnownWorkload
 
 
 def seal_for(pod: Pod, user: str, profile: Profile, facts: ClusterFacts, settings: Settings) -> str | None:
-    """Returns the seal of a pod that was prepared for the scheduler of `profile`; None for a pod that `/validate` must
-    see.
-    """
+    """Returns the seal of a pod prepared for the scheduler of `profile`; None for a pod that `/validate` must see."""
     seal = profile.seal
     if seal is None or not seal.given or not settings.registration.must_answer:
         return None
@@ -53,9 +52,7 @@ def seal_for(pod: Pod, user: str, profile: Profile, facts: ClusterFacts, setting
 
 
 def seal_patch(pod: Pod, seal: str | None) -> tuple[Operation, ...]:
-    """Returns the patch of `/mutate` that gives the pod this seal, or that empties the seal of its author. Raises
-    `Malformed`.
-    """
+    """Returns the patch that gives the pod this seal, or empties that of its author. Raises `Malformed`."""
     if seal is None and SEAL_ANNOTATION not in pod.template.annotations:
         return ()
     patch = PatchBuilder(pod.raw)
@@ -75,24 +72,23 @@ def unknown_owner(pod: Pod, facts: ClusterFacts, settings: Settings) -> UnknownO
     if controller is None or (controller.group, controller.kind) in settings.kinds.known_controllers:
         return None
     by = text(pod.template.labels.get(SCHEDULER_LABEL)) or facts.namespace_label(pod.namespace, SCHEDULER_LABEL)
-    named = pod.scheduler_name
-    if by is None and named in settings.profiles and named != DEFAULT_SCHEDULER:
-        by = named
+    scheduler_name = pod.scheduler_name
+    if by is None and scheduler_name in settings.profiles and scheduler_name != DEFAULT_SCHEDULER:
+        by = scheduler_name
     return None if by in {None, OPTED_OUT} else UnknownOwner(pod.template, controller, str(by))
 
 
 def rules_about(
     owner: UnknownOwner, scheduler: str | None, namespace: str, facts: ClusterFacts, settings: Settings
 ) -> tuple[Profile, tuple[BoundRule, ...]]:
-    """Returns the profile by which such a pod is judged, and its rules about it; none if they are off in the namespace.
-    `scheduler` is that of the pod's verdict, if it has one.
-    """
+    """Returns the profile that judges such a pod, and its rules. `scheduler` is that of the pod's verdict."""
     profile = settings.profiles.get(scheduler or owner.opted_in_by, settings.profiles[settings.default])
     return profile, profile.unknown_rules[settings.ceiling(profile, facts, namespace)]
 
 
 # The most characters of a label key that a note repeats.
 _MAX_KEY_CHARACTERS = 80
+_NO_PROFILE = "pod left as it is: no profile {} is enabled here"
 
 
 class PodMembership(NamedTuple):
@@ -108,16 +104,14 @@ class PodMembership(NamedTuple):
 
 
 def mutate_pod(user: str, pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdict:
-    """Prepares a pod that `user` creates for its scheduler, and seal it if `validate_pod` would find nothing. Raises
-    `FactsUnavailable` and `Malformed`.
-    """
-    found = membership_of(pod, facts, settings)
-    if not isinstance(found, PodMembership):
-        return unsealed(ALLOWED if found is None else Verdict(notes=(found,)), pod)
-    profile = found.profile
-    if found.workload is not None and (besides := _not_prepared(pod, found, found.workload)) is not None:
+    """Prepares a new pod for its scheduler, sealed if possible. Raises `FactsUnavailable` and `Malformed`."""
+    membership = membership_of(pod, facts, settings)
+    if not isinstance(membership, PodMembership):
+        return unsealed(ALLOWED if membership is None else Verdict(notes=(membership,)), pod)
+    profile = membership.profile
+    if membership.workload is not None and (besides := _not_prepared(pod, membership, membership.workload)) is not None:
         return unsealed(besides, pod)
-    prepared = prepare_pod(pod, profile, found.member)
+    prepared = prepare_pod(pod, profile, membership.member)
     if prepared.claim is not None:
         return unsealed(_left_for(prepared.claim, profile), pod)
     sealed = seal_patch(pod, seal_for(pod, user, profile, facts, settings))
@@ -129,35 +123,39 @@ def validate_pod(request: Request, pod: Pod, facts: ClusterFacts, settings: Sett
     create is also judged by the rules about pods that name a group: Grove's labels alone do not make it a member.
     Raises `FactsUnavailable` and `Malformed`.
     """
-    found = membership_of(pod, facts, settings)
+    membership = membership_of(pod, facts, settings)
     if pod.podgang is None:
         # Another program may have put it in a gang.
-        alone = isinstance(found, PodMembership) and not foreign_claims(pod, found.profile, found.member)
-        member = _validate_member(pod, found, facts, settings) if alone else None
-        owner = found.workload.uid if isinstance(found, PodMembership) and found.workload is not None else None
+        alone = isinstance(membership, PodMembership) and not foreign_claims(pod, membership.profile, membership.member)
+        member = _validate_member(pod, membership, facts, settings) if alone else None
+        owner = (
+            membership.workload.uid
+            if isinstance(membership, PodMembership) and membership.workload is not None
+            else None
+        )
         verdict = validate_object(request, facts, settings, owner=owner or "") if member is None else member
-        if not isinstance(found, PodMembership):
+        if not isinstance(membership, PodMembership):
             return _with_unknown_owner(verdict, pod, facts, settings)
-        creation = _creation(pod, found, request.user, settings)
-        return verdict if creation is None else _with_origin(verdict, pod, found, creation, facts, settings)
-    member = _validate_member(pod, found, facts, settings) or ALLOWED
-    if _is_groves(pod, found, request.user, settings):
+        creation = _creation(pod, membership, request.user, settings)
+        return verdict if creation is None else _with_origin(verdict, pod, membership, creation, facts, settings)
+    member = _validate_member(pod, membership, facts, settings) or ALLOWED
+    if _is_groves(pod, membership, request.user, settings):
         return member
     if request.user:
         creation = PodCreation(pod.template, request.user)
-        member = _with_origin(member, pod, found, creation, facts, settings)
+        member = _with_origin(member, pod, membership, creation, facts, settings)
     besides = validate_object(request, facts, settings)
-    named = replace(member, scheduler=member.scheduler or besides.scheduler)
-    return with_findings(named, besides.findings, besides.unjudged)
+    with_scheduler = replace(member, scheduler=member.scheduler or besides.scheduler)
+    return with_findings(with_scheduler, besides.findings, besides.unjudged)
 
 
 def membership_of(pod: Pod, facts: ClusterFacts, settings: Settings) -> PodMembership | str | None:
-    """Returns the membership of a pod. Return None for a pod that is left as it is without a note, or the note for its
-    author. Raises `FactsUnavailable`.
-    """
+    """Returns the membership of a pod; None or a note if it is left as it is. Raises `FactsUnavailable`."""
     podgang, podclique = pod.podgang, pod.podclique
     if podgang is None:
-        if not _may_be_opted_in(pod, settings):
+        # In a cluster, a pod without the label is never opted in.
+        in_file = settings.standalone and settings.kinds.place_of(pod) is not None
+        if SCHEDULER_LABEL not in pod.template.labels and not in_file:
             return None
     elif podclique is None:
         return None
@@ -166,14 +164,13 @@ def membership_of(pod: Pod, facts: ClusterFacts, settings: Settings) -> PodMembe
             f"pod left as it is: its label {key[:_MAX_KEY_CHARACTERS]} is longer than a name, {NAME_LIMIT} characters"
         )
     if podgang is None or podclique is None:
-        return _of_opted_in(pod, facts, settings)
-    return _of_grove(pod, podgang, podclique, facts, settings)
+        return _opted_in_membership(pod, facts, settings)
+    return _grove_membership(pod, podgang, podclique, facts, settings)
 
 
-def _of_grove(
+def _grove_membership(
     pod: Pod, podgang: str, podclique: str, facts: ClusterFacts, settings: Settings
 ) -> PodMembership | str | None:
-    """Returns the membership of a pod that has Grove's labels, as `membership_of`."""
     record = _record(pod, facts, settings)
     if record is None:
         return f"pod left as it is: its PodCliqueSet {pod.namespace}/{pod.workload} was not found"
@@ -181,7 +178,7 @@ def _of_grove(
         return None
     profile = settings.profiles.get(record.scheduler)
     if profile is None:
-        return _no_profile(record.scheduler)
+        return _NO_PROFILE.format(record.scheduler)
     unread = facts.unread_gang_kinds or ()
     for head in profile.backend.gang_heads if unread else ():
         if head.api in unread:
@@ -193,26 +190,27 @@ def _of_grove(
 
 def _gang(pod: Pod, podgang: str, podclique: str, facts: ClusterFacts) -> tuple[str, bool]:
     """Returns the name of the gang that a pod joins, and whether Grove divides the pods of its PodClique over several.
-
     The gang is the one that the PodClique is in, or else has its PodGang's name. Raises `FactsUnavailable`.
     """
     if facts.gang_objects is None:
         return podgang, False
-    known = facts.pod_gang_map(pod.namespace, pod.template.labels)
-    holders = of_set(facts.gang_objects.of_member(pod.namespace, podclique), None if known is None else known.owner)
+    pod_gang_map = facts.pod_gang_map(pod.namespace, pod.template.labels)
+    holders = of_set(
+        facts.gang_objects.of_member(pod.namespace, podclique), None if pod_gang_map is None else pod_gang_map.owner
+    )
     if holders and facts.lacks_pod_gang_maps:
         raise FactsUnavailable("the PodGangMaps are not read, so the gang of the pod is not known")
-    gang = gang_joined(podgang, holders, known) or podgang
-    return gang, is_divided(gang, podgang, podclique, holders, known)
+    gang = gang_joined(podgang, holders, pod_gang_map) or podgang
+    return gang, is_divided(gang, podgang, podclique, holders, pod_gang_map)
 
 
 def _validate_member(
-    pod: Pod, found: PodMembership | str | None, facts: ClusterFacts, settings: Settings
+    pod: Pod, membership: PodMembership | str | None, facts: ClusterFacts, settings: Settings
 ) -> Verdict | None:
-    """Runs the rules about pods on a prepared pod. Return None for a pod that is in no gang of Rollcall."""
-    if not isinstance(found, PodMembership) or pod.scheduler_name != found.profile.name:
+    """Runs the rules about pods on a prepared pod. None for a pod that is in no gang of Rollcall."""
+    if not isinstance(membership, PodMembership) or pod.scheduler_name != membership.profile.name:
         return None
-    return pod_verdict(pod, found.profile, facts, settings)
+    return pod_verdict(pod, membership.profile, facts, settings)
 
 
 def _left_for(claim: Claim, profile: Profile) -> Verdict:
@@ -220,51 +218,40 @@ def _left_for(claim: Claim, profile: Profile) -> Verdict:
     return Verdict(scheduler=profile.name, notes=(note,))
 
 
-def _no_profile(scheduler: str) -> str:
-    return f"pod left as it is: no profile {scheduler} is enabled here"
-
-
-# Grove's pods
-
-
-def _is_groves(pod: Pod, found: PodMembership | str | None, user: str, settings: Settings) -> bool:
-    """Returns whether Grove created a pod that has Grove's labels, judged by the user of the request. If the user is
-    unknown, as for a file, the pod must name only the group that it was prepared for.
-    """
+def _is_groves(pod: Pod, membership: PodMembership | str | None, user: str, settings: Settings) -> bool:
+    """Returns whether Grove created a pod with its labels. Without a user its group must be the prepared one."""
     if user:
         return settings.tenancy.is_grove_operator(user)
-    return isinstance(found, PodMembership) and not foreign_claims(pod, found.profile, found.member)
+    return isinstance(membership, PodMembership) and not foreign_claims(pod, membership.profile, membership.member)
 
 
-def _creation(pod: Pod, found: PodMembership, user: str, settings: Settings) -> PodCreation | None:
+def _creation(pod: Pod, membership: PodMembership, user: str, settings: Settings) -> PodCreation | None:
     """Returns the creation of a pod of an opted-in workload by `user`, without the user if he may write gang objects.
-    Return None for a pod without a controller, or of a workload that has no gang.
+    None for a pod without a controller, or of a workload that has no gang.
     """
-    controller, place = controller_in(mapping(pod.raw.get("metadata"))), found.place
-    if controller is None or place is None or found.workload is None or found.workload.no_gang is not None:
+    controller, place = controller_in(mapping(pod.raw.get("metadata"))), membership.place
+    if controller is None or place is None or membership.workload is None or membership.workload.no_gang is not None:
         return None
     is_its_own = (controller.group, controller.kind) == settings.kinds.grouped_as_at(place)
-    uid = found.workload.uid if is_its_own else None
+    uid = membership.workload.uid if is_its_own else None
     return PodCreation(pod.template, "" if user in settings.exempt_users else user, controller, place.workload, uid)
 
 
 def _with_origin(
     verdict: Verdict,
     pod: Pod,
-    found: PodMembership | str | None,
+    membership: PodMembership | str | None,
     creation: PodCreation,
     facts: ClusterFacts,
     settings: Settings,
 ) -> Verdict:
-    """Returns the verdict on a pod, with the findings about its creation."""
-    profile = found.profile if isinstance(found, PodMembership) else settings.profiles[settings.default]
+    profile = membership.profile if isinstance(membership, PodMembership) else settings.profiles[settings.default]
     rules = profile.creation_rules[settings.ceiling(profile, facts, pod.namespace)]
     origin = run_each(rules, gang_context(profile, facts, Choice(profile.name, ROOT), {}, settings), creation).findings
     return with_findings(replace(verdict, scheduler=profile.name), origin) if origin else verdict
 
 
 def _with_unknown_owner(verdict: Verdict, pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdict:
-    """Returns the verdict on a pod, with the findings about its controller if that is of an unknown kind."""
     owner = unknown_owner(pod, facts, settings)
     if owner is None:
         return verdict
@@ -275,10 +262,10 @@ def _with_unknown_owner(verdict: Verdict, pod: Pod, facts: ClusterFacts, setting
 
 def _record(pod: Pod, facts: ClusterFacts, settings: Settings) -> Record | None:
     """Returns the record of the pod's PodCliqueSet, or None if there is no such set. Raises `FactsUnavailable`."""
-    known = facts.pod_clique_sets
-    if known is None and not settings.standalone:
+    records = facts.pod_clique_sets
+    if records is None and not settings.standalone:
         raise FactsUnavailable(f"the PodCliqueSet {pod.namespace}/{pod.workload} of the pod could not be read")
-    record = None if known is None else known.get((pod.namespace, pod.workload or ""))
+    record = None if records is None else records.get((pod.namespace, pod.workload or ""))
     scheduler = settings.forced
     if scheduler is None:
         if not settings.standalone or (record is not None and record.scheduler is not None):
@@ -293,16 +280,7 @@ def _record(pod: Pod, facts: ClusterFacts, settings: Settings) -> Record | None:
     return record_in(mapping(pod.raw.get("metadata")), scheduler)
 
 
-# Pods of opted-in workloads
-
-
-def _may_be_opted_in(pod: Pod, settings: Settings) -> bool:
-    """Returns whether the pod is opted in, or may be. In a cluster, a pod without the label is never opted in."""
-    return SCHEDULER_LABEL in pod.template.labels or (settings.standalone and settings.kinds.place_of(pod) is not None)
-
-
-def _of_opted_in(pod: Pod, facts: ClusterFacts, settings: Settings) -> PodMembership | str | None:
-    """Returns the membership of a pod of an opted-in workload, as `membership_of`."""
+def _opted_in_membership(pod: Pod, facts: ClusterFacts, settings: Settings) -> PodMembership | str | None:
     place = settings.kinds.place_of(pod)
     if place is None:
         return "pod left as it is: it belongs to no workload of a kind that Rollcall knows"
@@ -317,70 +295,69 @@ def _of_opted_in(pod: Pod, facts: ClusterFacts, settings: Settings) -> PodMember
     scheduler = settings.forced or workload.record.scheduler
     if scheduler is None and settings.standalone:
         # A file shows the workload before its creation.
-        named = namespace_choice(facts, pod.namespace)
-        scheduler = None if named is None else named.scheduler
+        chosen = namespace_choice(facts, pod.namespace)
+        scheduler = None if chosen is None else chosen.scheduler
     if scheduler is None:
         return f"pod left as it is: its {place.workload} records no scheduler"
     if scheduler == OPTED_OUT:
         return None
     profile = settings.profiles.get(scheduler)
     if profile is None:
-        return _no_profile(scheduler)
-    gang = membership(place, sequenced=workload.sequenced, together=dict(workload.together))
+        return _NO_PROFILE.format(scheduler)
+    gang = place_in_gang(place, sequenced=workload.sequenced, together=dict(workload.together))
     record = replace(record_with_train_job(workload, facts), scheduler=scheduler)
     member = profile.member(pod.namespace, gang.gang, gang.member, record, facts, grouped_as=grouped_as)
     return PodMembership(profile, member, workload, is_spare=place.part in (workload.spare or ()), place=place)
 
 
 def _known_workload(place: Place, facts: ClusterFacts, settings: Settings) -> KnownWorkload | None:
-    known = getattr(facts, place.workload.part)
-    if known is None:
+    workloads: Mapping[Any, KnownWorkload] | None = getattr(facts, place.workload.part)
+    if workloads is None:
         if settings.standalone:
             return None
         raise FactsUnavailable(f"the {place.workload} of the pod could not be read")
-    found: KnownWorkload | None = known.get(place.workload.key)
-    return found
+    return workloads.get(place.workload.key)
 
 
 def record_with_train_job(workload: KnownWorkload, facts: ClusterFacts) -> Record:
-    """Returns the record of an opted-in workload. Queues and quota that it lacks come from the TrainJob that made it,
-    as KAI merges their labels, and so does the disruption mode.
-    """
+    """Returns the record of a workload, with what it lacks from the TrainJob that made it, as KAI merges labels."""
     made_by = None if workload.train_job is None else (facts.train_jobs or {}).get(workload.train_job)
     return workload.record if made_by is None else completed(workload.record, made_by.record)
 
 
-def completed(own: Record, above: Record) -> Record:
-    """Returns the record of a workload with the queues, quota and disruption mode that only the workload above
-    names.
-    """
-    queues = tuple(sorted({**dict(above.queues), **dict(own.queues)}.items()))
-    return replace(own, queues=queues, quota=own.quota or above.quota, disruption=own.disruption or above.disruption)
+def completed(record: Record, above: Record) -> Record:
+    """Returns the record with the queues, quota and disruption mode that only the workload above names."""
+    queues = tuple(sorted({**dict(above.queues), **dict(record.queues)}.items()))
+    return replace(
+        record, queues=queues, quota=record.quota or above.quota, disruption=record.disruption or above.disruption
+    )
 
 
-def _not_prepared(pod: Pod, found: PodMembership, workload: KnownWorkload) -> Verdict | None:
+def _not_prepared(pod: Pod, membership: PodMembership, workload: KnownWorkload) -> Verdict | None:
     """Returns the verdict on a pod that Rollcall puts in no gang: another program has, or its workload has no gang."""
-    profile = found.profile
-    barred = found.member.made and workload.no_gang is not None
+    profile = membership.profile
+    barred = membership.member.made and workload.no_gang is not None
     # If Rollcall makes no gang, the pod cannot be in a gang of Rollcall, even if the group has that name.
-    claims: Sequence[Claim] = list(claims_on(pod.template)) if barred else foreign_claims(pod, profile, found.member)
+    claims: Sequence[Claim] = (
+        list(claims_on(pod.template)) if barred else foreign_claims(pod, profile, membership.member)
+    )
     for claim in claims:
         if claim.system not in profile.backend.reads_claims_of:
             return _left_for(claim, profile)
     if claims:
         # The program that made the gang has set the pod's group, but usually not its scheduler.
-        return Verdict(scheduler=profile.name, patch=_only_scheduler(pod, profile))
+        return Verdict(scheduler=profile.name, patch=_scheduler_patch(pod, profile))
     if barred:
         return Verdict(scheduler=profile.name, notes=(f"pod left as it is: {workload.no_gang}",))
-    if found.is_spare:
+    if membership.is_spare:
         # Its scheduler would wait for a group that has no objects. The stamp tells the net that this is intended.
         patch = PatchBuilder(pod.raw)
         patch.set(("metadata", "annotations"), STAMP_ANNOTATION, alone_stamp(profile.name))
-        return Verdict(scheduler=profile.name, patch=(*patch.operations, *_only_scheduler(pod, profile)))
+        return Verdict(scheduler=profile.name, patch=(*patch.operations, *_scheduler_patch(pod, profile)))
     return None
 
 
-def _only_scheduler(pod: Pod, profile: Profile) -> tuple[Operation, ...]:
+def _scheduler_patch(pod: Pod, profile: Profile) -> tuple[Operation, ...]:
     if pod.scheduler_name not in {None, DEFAULT_SCHEDULER}:
         return ()
     patch = PatchBuilder(pod.raw)

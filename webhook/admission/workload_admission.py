@@ -9,9 +9,9 @@ does not refuse.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from webhook.admission.opinion import could_run, gang_context, softened
 from webhook.admission.pod_admission import PodMembership, membership_of
@@ -33,76 +33,66 @@ from webhook.workloads.pod_clique_set import PodCliqueSet
 
 
 def with_exceptions(verdict: Verdict, request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
-    """Returns the verdict on a request as the exceptions of its namespace change it at the time of the request. Raises
-    `Malformed`.
-    """
+    """Returns the verdict as the exceptions of the request's namespace change it. Raises `Malformed`."""
     if not verdict.findings or request.at is None:
         return verdict
     granted = settings.exceptions.in_force(request.namespace, request.at)
     if not granted:
         return verdict
-    findings = excepted(verdict.findings, granted, _described(request, facts, settings))
-    allowed = not any(found.action is Action.DENY for found in findings)
+    manifest = request.object or {}
+    above: Iterable[tuple[str, str]] | None = None
+    if request.kind[::2] == POD and request.operation == "CREATE":
+        above = _workloads_of(Pod(manifest, request.namespace), facts, settings)
+    findings = excepted(verdict.findings, granted, described(request.kind.kind, manifest, above))
+    allowed = not any(finding.action is Action.DENY for finding in findings)
     if allowed == verdict.allowed:
         return replace(verdict, findings=tuple(findings))
     # The advice for a refused workload is about a refusal.
     return replace(verdict, allowed=allowed, findings=tuple(findings), could_run=())
 
 
-def excepted(findings: Iterable[Finding], granted: Sequence[RuleException], found: Excepted) -> list[Finding]:
+def excepted(findings: Iterable[Finding], granted: Sequence[RuleException], subject: Excepted) -> list[Finding]:
     """Returns the findings about an object, the strictest first. One that an exception covers is a warning at most, and
     names the exception. A rule that fails closed is never covered.
     """
     # Of several that cover a rule, the first one of the configuration is named.
-    covering = {rule: one for one in reversed(granted) if one.workloads.takes(found) for rule in one.rules}
-    every = [_excepted(finding, covering) for finding in findings]
+    covering = {
+        rule: exception
+        for exception in reversed(granted)
+        if exception.workloads.takes(subject)
+        for rule in exception.rules
+    }
+    every = list(findings)
+    for index, finding in enumerate(every):
+        exception = covering.get(finding.rule)
+        if exception is not None and not finding.fails_closed and finding.excepted is None:
+            every[index] = replace(finding, action=min(finding.action, Action.WARN), excepted=exception)
     return sorted(every, key=lambda finding: (-finding.action, not finding.fails_closed))
 
 
-def described(kind: str, manifest: Manifest) -> Excepted:
-    """Returns a workload or gang object as exceptions select it: also by its controller, so that a JobSet is excepted
-    with the TrainJob that makes it. Raises `Malformed`.
+def described(kind: str, manifest: Manifest, above: Iterable[tuple[str, str]] | None = None) -> Excepted:
+    """Returns an object as exceptions select it: by its own name, or by what is `above` it, by default its controller.
+    Raises `Malformed`.
     """
     metadata = mapping(manifest.get("metadata"))
-    controller = controller_in(metadata)
-    above = () if controller is None else ((controller.kind, controller.name),)
-    return Excepted((_named(kind, metadata), *above), mapping(metadata.get("labels")))
-
-
-def _named(kind: str, metadata: Mapping[str, Any]) -> tuple[str, str]:
+    if above is None:
+        controller = controller_in(metadata)
+        above = () if controller is None else ((controller.kind, controller.name),)
     # An object that gets its name later has none.
-    return kind, text(metadata.get("name")) or ""
-
-
-def _excepted(finding: Finding, covering: Mapping[str, RuleException]) -> Finding:
-    by = covering.get(finding.rule)
-    if by is None or finding.fails_closed or finding.excepted is not None:
-        return finding
-    return replace(finding, action=min(finding.action, Action.WARN), excepted=by)
-
-
-def _described(request: Request, facts: ClusterFacts, settings: Settings) -> Excepted:
-    manifest = request.object or {}
-    if request.kind[::2] != POD or request.operation != "CREATE":
-        return described(request.kind.kind, manifest)
-    metadata = mapping(manifest.get("metadata"))
-    above = _workloads_of(Pod(manifest, request.namespace), facts, settings)
-    return Excepted((_named(request.kind.kind, metadata), *above), mapping(metadata.get("labels")))
+    return Excepted(((kind, text(metadata.get("name")) or ""), *above), mapping(metadata.get("labels")))
 
 
 def _workloads_of(pod: Pod, facts: ClusterFacts, settings: Settings) -> Iterator[tuple[str, str]]:
-    """Yields kind and name of the workload of a pod, and of the TrainJob above it. A pod that is not known to belong to
-    a workload has none.
-    """
-    found = membership_of(pod, facts, settings)
-    if not isinstance(found, PodMembership):
+    """Yields kind and name of the workload of a pod and of the TrainJob above it; none if these are not known."""
+    membership = membership_of(pod, facts, settings)
+    if not isinstance(membership, PodMembership):
         return
     if pod.podgang is not None:
         yield "PodCliqueSet", pod.workload or ""
     elif (place := settings.kinds.place_of(pod)) is not None:
         yield settings.kinds.grouped_as_at(place)[1], place.workload.name
-    if found.workload is not None and found.workload.train_job is not None:
-        yield TRAIN_JOBS.api.kind, found.workload.train_job[1]
+    if membership.workload is not None and membership.workload.train_job is not None:
+        yield TRAIN_JOBS.api.kind, membership.workload.train_job[1]
 
 
 class Namespaced(Protocol):
@@ -117,12 +107,14 @@ W = TypeVar("W", bound=Namespaced)
 class WorkloadAdmission(ABC, Generic[W]):
     """How workloads of one sort are admitted. `W` is the type of their view. It keeps no state."""
 
-    # What the path does
-
     def validate(self, request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
         """Runs the rules on the workload. Raises `Malformed`."""
         workload = self.view(request.object or {}, request.namespace)
-        old = self._readable(request)
+        try:
+            old = None if request.old is None else self.old_view(request.old, request.namespace)
+        except Malformed:
+            # Its past schema cannot be read.
+            old = None
         choice = self.choice_of(workload, old, facts, settings)
         if choice is None:
             return self.without_choice(workload, facts, settings)
@@ -135,7 +127,8 @@ class WorkloadAdmission(ABC, Generic[W]):
             findings = softened(findings, self.faults_of(old, facts, settings))
             if self.must_pass(request, settings):
                 findings = [
-                    one if one.forbidden else replace(one, action=min(one.action, Action.WARN)) for one in findings
+                    finding if finding.forbidden else replace(finding, action=min(finding.action, Action.WARN))
+                    for finding in findings
                 ]
         findings.sort(key=lambda finding: (-finding.action, not finding.fails_closed))
         allowed = not findings or findings[0].action is not Action.DENY
@@ -180,9 +173,7 @@ class WorkloadAdmission(ABC, Generic[W]):
         return self.judged_by(profile, ceiling, workload, old, choice, facts, settings)
 
     def faults_of(self, old: W, facts: ClusterFacts, settings: Settings) -> Sequence[Finding]:
-        """Returns the findings about a stored workload under its own record. Without a record it was never judged, so
-        its adoption excuses none of its faults.
-        """
+        """Returns the findings about a stored workload under its own record; none if it was never judged."""
         choice = self.choice_of(old, old, facts, settings)
         if choice is None:
             return ()
@@ -197,17 +188,6 @@ class WorkloadAdmission(ABC, Generic[W]):
             return self.dropped_record(workload, request, settings)
         choice = self.choice_of(workload, None, facts, settings)
         return choice.scheduler if choice is not None and choice.scheduler in settings.profiles else None
-
-    def _readable(self, request: Request) -> W | None:
-        """Returns the old workload, or None if there is none or its past schema cannot be read."""
-        if request.old is None:
-            return None
-        try:
-            return self.old_view(request.old, request.namespace)
-        except Malformed:
-            return None
-
-    # What differs
 
     @abstractmethod
     def view(self, manifest: Manifest, namespace: str) -> W:
@@ -280,16 +260,14 @@ class PodCliqueSets(WorkloadAdmission[PodCliqueSet]):
 
     def old_view(self, manifest: Manifest, namespace: str) -> PodCliqueSet:
         """Returns the view of a stored set, after reading what it uses. Raises `Malformed`."""
-        found = PodCliqueSet(manifest, namespace)
-        capabilities_used(found)
-        return found
+        stored = PodCliqueSet(manifest, namespace)
+        capabilities_used(stored)
+        return stored
 
     def choice_of(
         self, workload: PodCliqueSet, old: PodCliqueSet | None, facts: ClusterFacts, settings: Settings
     ) -> Choice | None:
-        """Returns the scheduler that a set is judged for. Return None for a set that predates Rollcall: its pods are
-        left as they are.
-        """
+        """Returns the scheduler that a set is judged for; None for one that predates Rollcall and is left as it is."""
         if (forced := settings.forced_choice) is not None:
             return forced
         labelled = label_choice(workload.labels)
@@ -327,7 +305,7 @@ class PodCliqueSets(WorkloadAdmission[PodCliqueSet]):
         self, verdict: Verdict, workload: PodCliqueSet, choice: Choice, facts: ClusterFacts, settings: Settings
     ) -> Verdict:
         """Returns the refusal of a set with the other schedulers that could run it, if its choice is valid."""
-        if not settings.compares or any(found.rule in CHOICE_RULE_IDS for found in verdict.findings):
+        if not settings.compares or any(finding.rule in CHOICE_RULE_IDS for finding in verdict.findings):
             return verdict
         if len(verdict.denials) > _MOST_DENIALS:
             return replace(verdict, notes=(_MANY_DENIALS,))

@@ -24,8 +24,6 @@ from webhook.fit.resource_requests import device_refusals, devices_by_node
 from webhook.fit.verdict import STEPS, FitAnswer, FitVerdict
 from webhook.model import kueue as kueue_module
 from webhook.model.facts import ClusterFacts
-from webhook.model.kueue import KueueSettings
-from webhook.model.pod_template import PodTemplate
 from webhook.model.reading import Malformed, integer, mapping, sequence
 from webhook.validators.shared_checks import has_gangs
 from webhook.workloads.job import Job
@@ -73,10 +71,10 @@ def fit_of(
 def gang_fit_of(
     shape: GangShape, backend: Backend[Any], facts: ClusterFacts, settings: FitSettings, steps: int = STEPS
 ) -> GangFit:
-    """Returns a gang with the verdict on it under the scheduler of `backend`, and what was judged. Raises
-    `Malformed`.
-    """
-    if _overflows(shape):
+    """Returns the verdict on a gang under the scheduler of `backend`, and what was judged. Raises `Malformed`."""
+    counts = [count for member in shape.members for count in (member.minimum, member.pods)]
+    most = sum(max(member.minimum, member.pods) for member in shape.members)
+    if min(counts, default=0) < 0 or most > _MOST_PODS:
         return GangFit(shape, FitVerdict(FitAnswer.UNKNOWN, causes=(_NO_COUNT,)))
     if shape.refusals:
         return GangFit(
@@ -94,19 +92,13 @@ def gang_fit_of(
     return GangFit(shape, with_taints(judge(packing, room, steps), packing, facts), packing, room)
 
 
-def _overflows(shape: GangShape) -> bool:
-    """Returns whether a number of pods is negative, or more than a scheduler can count in 32 bits."""
-    counts = [count for member in shape.members for count in (member.minimum, member.pods)]
-    return min(counts, default=0) < 0 or sum(max(one.minimum, one.pods) for one in shape.members) > _MOST_PODS
-
-
-def _pairs(found: GangFit) -> int:
+def _pairs(gang_fit: GangFit) -> int:
     """Returns the roles of a gang times the classes of nodes that were looked at for it."""
-    if found.packing is None or found.room is None:
+    if gang_fit.packing is None or gang_fit.room is None:
         return 0
-    if found.room.too_large:
+    if gang_fit.room.too_large:
         return _MOST_PAIRS
-    return len(found.room.classes) * len(roles_of(found.packing.sets))
+    return len(gang_fit.room.classes) * len(roles_of(gang_fit.packing.sets))
 
 
 def room_for(packing: Packing, backend: Backend[Any], facts: ClusterFacts, settings: FitSettings) -> Room | None:
@@ -116,7 +108,7 @@ def room_for(packing: Packing, backend: Backend[Any], facts: ClusterFacts, setti
 
 def bounded(shape: GangShape) -> GangShape | None:
     """Returns a gang with no more roles than can be judged in little time: without its last ones. What the others need,
-    it needs, too. Return None for a workload of which a scheduler may start some parts only, and if pods of the last
+    it needs, too. None for a workload of which a scheduler may start some parts only, and if pods of the last
     roles above their minimum may be counted for the others, as in a merged group.
     """
     roles = dict.fromkeys(member.called for member in shape.members)
@@ -127,7 +119,7 @@ def bounded(shape: GangShape) -> GangShape | None:
         (kept if member.called in first else left).append(member)
     if not left:
         return shape
-    if shape.opted_in is not None or any(map(_has_spare_pods, left)):
+    if shape.opted_in is not None or any(0 < member.minimum < member.pods for member in left):
         return None
     left_out = (*shape.left_out, f"all but {_MOST_ROLES} of its {len(roles)} roles")
     return shape._replace(members=tuple(kept), left_out=left_out)
@@ -144,22 +136,17 @@ def _is_long(shape: GangShape) -> bool:
     if len(containers) > _MOST_CONTAINERS:
         return True
     stated = [mapping(mapping(container).get("resources")) for container in containers]
-    return sum(len(mapping(one.get(part))) for one in stated for part in ("requests", "limits")) > _MOST_AMOUNTS
-
-
-def _has_spare_pods(member: MemberShape) -> bool:
-    return 0 < member.minimum < member.pods
+    amounts = sum(len(mapping(resources.get(part))) for resources in stated for part in ("requests", "limits"))
+    return amounts > _MOST_AMOUNTS
 
 
 def packing_of(shape: GangShape, backend: Backend[Any], facts: ClusterFacts, settings: FitSettings) -> Packing:
-    """Returns what the scheduler of `backend` must place together, with every ceiling that is known and what the API
-    server refuses. Raises `Malformed`.
-    """
+    """Returns what must be placed together, its ceilings, and what the API server refuses. Raises `Malformed`."""
     packing = backend.packing(shape, facts, settings)
     if packing.unknown:
         return packing
     roles = {role.name: role for role in roles_of(packing.sets)}
-    known = [namespace_ceilings(shape, facts), backend.ceilings(shape, roles, facts)]
+    sources = [namespace_ceilings(shape, facts), backend.ceilings(shape, roles, facts)]
     refusals, unknown = refusals_of(shape, facts)
     # A scheduler that allocates no devices places the pods, whatever they claim.
     devices = device_refusals(shape, facts, pods_together(packing)) if backend.allocates_devices else ()
@@ -168,12 +155,12 @@ def packing_of(shape: GangShape, backend: Backend[Any], facts: ClusterFacts, set
         assumed = _OF_MISSING_PODS
     return replace(
         packing,
-        ceilings=(*packing.ceilings, *(one for found in known for one in found.ceilings)),
+        ceilings=(*packing.ceilings, *(ceiling for source in sources for ceiling in source.ceilings)),
         witnesses=(*packing.witnesses, *refusals, *devices),
         unjudged=(
             *packing.unjudged,
             *shape.unjudged,
-            *(why for found in known for why in found.unknown),
+            *(why for source in sources for why in source.unknown),
             *unknown,
             *((_OF_DEVICES,) if any(role.pods.devices for role in roles.values()) else ()),
         ),
@@ -183,11 +170,11 @@ def packing_of(shape: GangShape, backend: Backend[Any], facts: ClusterFacts, set
 
 def pods_together(packing: Packing) -> Mapping[str, int]:
     """Returns how many pods of each role surely run at the same time."""
-    found: dict[str, int] = {}
+    together: dict[str, int] = {}
     for need in packing.sets:
         for name, pods in least_of_each(need, {}).items():
-            found[name] = max(pods, found.get(name, 0))
-    return found
+            together[name] = max(pods, together.get(name, 0))
+    return together
 
 
 def fits_of(
@@ -197,18 +184,16 @@ def fits_of(
     settings: Settings,
     steps: int = STEPS,
 ) -> list[GangFit]:
-    """Returns the different gangs of a workload with the verdict on each. Return none for a workload whose pods are not
-    made here, or not from its templates. Raises `Malformed`.
-    """
+    """Returns the different gangs that are made of the templates of a workload, each judged. Raises `Malformed`."""
     shapes = list(_shapes(workload, profile, facts, settings))
-    found: list[GangFit] = []
+    fits: list[GangFit] = []
     left, pairs_left = steps * _MOST_TIMES, _MOST_PAIRS
     for shape in shapes:
-        found.append(gang_fit_of(shape, profile.backend, facts, settings.fit, min(steps, left)))
-        left, pairs_left = left - found[-1].verdict.steps, pairs_left - _pairs(found[-1])
+        fits.append(gang_fit_of(shape, profile.backend, facts, settings.fit, min(steps, left)))
+        left, pairs_left = left - fits[-1].verdict.steps, pairs_left - _pairs(fits[-1])
         if left <= 0 or pairs_left <= 0:
             break
-    return found
+    return fits
 
 
 class WorkloadFits:
@@ -216,22 +201,20 @@ class WorkloadFits:
 
     def __init__(self, profile: Profile, facts: ClusterFacts, settings: Settings) -> None:
         self._profile, self._facts, self._settings = profile, facts, settings
-        self._known: tuple[object, Sequence[GangFit]] | None = None
+        self._remembered: tuple[object, Sequence[GangFit]] | None = None
 
     def __call__(self, workload: PodCliqueSet | OptedInWorkload) -> Sequence[GangFit]:
         """Returns the verdicts. A TrainJob has none: the JobSet that is made of it is judged."""
         if isinstance(workload, TrainJob):
             return ()
-        if self._known is None or self._known[0] is not workload:
-            self._known = workload, self._judged(workload)
-        return self._known[1]
-
-    def _judged(self, workload: PodCliqueSet | OptedInWorkload) -> Sequence[GangFit]:
-        try:
-            return fits_of(workload, self._profile, self._facts, self._settings)
-        except Malformed:
-            # Rules about the shape of the object report what cannot be read.
-            return ()
+        if self._remembered is None or self._remembered[0] is not workload:
+            try:
+                fits = fits_of(workload, self._profile, self._facts, self._settings)
+            except Malformed:
+                # Rules about the shape of the object report what cannot be read.
+                fits = []
+            self._remembered = workload, fits
+        return self._remembered[1]
 
 
 def makes_new_gangs(
@@ -279,9 +262,7 @@ _ACTIVE, _RAN = "active", ("ready", "succeeded", "failed", "terminating")
 
 
 def is_known(facts: ClusterFacts, workload: PodCliqueSet | None = None) -> bool:
-    """Returns whether anything is known that a gang may not fit into. Quick: most decisions need no more. The pods of a
-    PodCliqueSet `workload` are not compared with quotas of Kueue.
-    """
+    """Returns whether anything is known that a gang may not fit into; of a PodCliqueSet, apart from Kueue's quotas."""
     return bool(
         facts.nodes
         or facts.elastic_quotas
@@ -298,77 +279,70 @@ def is_known(facts: ClusterFacts, workload: PodCliqueSet | None = None) -> bool:
 def _shapes(
     workload: PodCliqueSet | OptedInWorkload, profile: Profile, facts: ClusterFacts, settings: Settings
 ) -> Iterator[GangShape]:
-    """Yields the gangs of a workload as the scheduler will see them."""
     if isinstance(workload, PodCliqueSet):
         shapes = shapes_of_set(workload, profile.name, facts, settings.grove)
-        held_cliques = _held_cliques(workload, facts, settings.kueue)
-        yield from (_queued(shape, held_cliques) for shape in shapes)
+        cliques = workload.cliques
+        held_cliques = (
+            clique for clique in cliques if held_clique(clique, workload, facts, settings.kueue) is not None
+        )
+        queued = frozenset(clique.name for clique in held_cliques)
+        yield from (_queued(shape, queued) for shape in shapes)
         return
     if workload.managed_elsewhere is not None:
         return
-    made = workload if isinstance(workload, MadeJobSet) else with_pods(workload, facts)
-    if made is None:
+    pod_owner = workload if isinstance(workload, MadeJobSet) else with_pods(workload, facts)
+    if pod_owner is None:
         return
-    shapes = shapes_of_workload(made, profile.name if "Volcano" in profile.backend.reads_claims_of else None)
-    by_kueue = held(made, facts, settings.kueue)
+    shapes = shapes_of_workload(pod_owner, profile.name if "Volcano" in profile.backend.reads_claims_of else None)
+    by_kueue = held(pod_owner, facts, settings.kueue)
     assumed: tuple[str, ...] = ()
-    if by_kueue is None and isinstance(made, ShapedWorkload) and kueue_module.QUEUE_NAME in made.labels:
+    if by_kueue is None and isinstance(pod_owner, ShapedWorkload) and kueue_module.QUEUE_NAME in pod_owner.labels:
         # Kueue may add tolerations to a workload of any kind that names a queue.
-        by_kueue = held_by_label(made, facts, settings.kueue)
+        by_kueue = held_by_label(pod_owner, facts, settings.kueue)
         if by_kueue is None:
             return
-        if (framework := framework_of(made)) not in settings.kueue.frameworks:
-            assumed = (_IF_HELD.format(made.kind, framework),)
+        if (framework := framework_of(pod_owner)) not in settings.kueue.frameworks:
+            assumed = (_IF_HELD.format(pod_owner.kind, framework),)
     if by_kueue is None:
         yield from shapes
-    elif not _may_run_elsewhere(by_kueue, made.namespace, facts):
-        limits = kueue_limits(by_kueue, made.namespace, facts) if shapes else KueueLimits()
+    elif not _may_run_elsewhere(by_kueue, pod_owner.namespace, facts):
+        limits = kueue_limits(by_kueue, pod_owner.namespace, facts) if shapes else KueueLimits()
         for shape in shapes:
-            found = _held_by_kueue(shape, by_kueue)
-            yield found._replace(
+            held_shape = _held_by_kueue(shape, by_kueue)
+            yield held_shape._replace(
                 refusals=limits.refusals, assumptions=(*limits.assumptions, *assumed), unjudged=limits.unknown
             )
-
-
-def _held_cliques(workload: PodCliqueSet, facts: ClusterFacts, kueue: KueueSettings) -> frozenset[str]:
-    """Returns the names of the cliques whose pods Kueue holds."""
-    return frozenset(
-        clique.name for clique in workload.cliques if held_clique(clique, workload, facts, kueue) is not None
-    )
 
 
 def _queued(shape: GangShape, roles: frozenset[str]) -> GangShape:
     """Returns a gang whose pods of these roles may get any tolerations: Kueue adds those of a flavor."""
     if not roles:
         return shape
-    members = tuple(
-        member._replace(template=_tolerating(member.template)) if member.called in roles else member
-        for member in shape.members
-    )
-    return shape._replace(members=members)
+    members = list(shape.members)
+    for index, member in enumerate(members):
+        if member.called in roles:
+            template = member.template.with_spec({**member.template.spec, "tolerations": [_TOLERATES_ALL]})
+            members[index] = member._replace(template=template)
+    return shape._replace(members=tuple(members))
 
 
 def _held_by_kueue(shape: GangShape, by_kueue: Held) -> GangShape:
     """Returns a gang as Kueue may start it: with the least number of pods that it may give it."""
-    found = _queued(shape, frozenset(member.called for member in shape.members))
-    if by_kueue.by is HeldBy.ELASTIC:
-        return found._replace(members=tuple(one._replace(minimum=min(one.minimum, 1)) for one in found.members))
+    held_shape = _queued(shape, frozenset(member.called for member in shape.members))
     least = next((pods.min_count for pods in by_kueue.pod_sets if pods.min_count is not None), None)
+    if by_kueue.by is HeldBy.ELASTIC:
+        least = 1
     if least is None:
-        return found
-    return found._replace(members=tuple(one._replace(minimum=min(one.minimum, least)) for one in found.members))
-
-
-def _tolerating(template: PodTemplate) -> PodTemplate:
-    return template.with_spec({**template.spec, "tolerations": [_TOLERATES_ALL]})
+        return held_shape
+    members = tuple(member._replace(minimum=min(member.minimum, least)) for member in held_shape.members)
+    return held_shape._replace(members=members)
 
 
 def _may_run_elsewhere(by_kueue: Held, namespace: str, facts: ClusterFacts) -> bool:
-    """Returns whether MultiKueue may run what Kueue holds in another cluster."""
     local = (facts.local_queues or {}).get((namespace, by_kueue.queue or ""))
     queue = None if local is None else (facts.cluster_queues or {}).get(local.cluster_queue or "")
     if queue is None:
         # Kueue admits nothing by a queue that is not there.
         return facts.local_queues is None or facts.cluster_queues is None
-    known = facts.admission_checks or {}
-    return any(name not in known or known[name].controller == kueue_module.MULTIKUEUE for name in queue.checks)
+    checks = facts.admission_checks or {}
+    return any(name not in checks or checks[name].controller == kueue_module.MULTIKUEUE for name in queue.checks)

@@ -42,7 +42,7 @@ from webhook.model.quantity import (
 )
 from webhook.model.reading import EMPTY, integer, mapping, sequence, text
 from webhook.model.resources import MOST_DEVICES, Claim, NamespaceQuota, QuotaScope, ResourceRange, in_namespace
-from webhook.workloads.kueue_integration import Held, HeldBy, PodSet
+from webhook.workloads.kueue_integration import Held, HeldBy
 
 # How many queues or quotas are tried for one that allows a gang.
 MOST_TRIED = 128
@@ -69,11 +69,11 @@ def demand_of(
     for member in shape.needed:
         if member.called in limited:
             pods[member.called] = pods.get(member.called, 0) + member.minimum
-    found: dict[str, int] = {}
+    demand: dict[str, int] = {}
     for name in (name for name in pods if name in roles):
         for resource, quantity in counted(roles[name]).items():
-            found[resource] = found.get(resource, 0) + quantity * pods[name]
-    return found
+            demand[resource] = demand.get(resource, 0) + quantity * pods[name]
+    return demand
 
 
 def allows(ceiling: Ceiling, shape: GangShape, roles: Mapping[str, PackingRole]) -> bool:
@@ -84,49 +84,36 @@ def allows(ceiling: Ceiling, shape: GangShape, roles: Mapping[str, PackingRole])
 
 
 def exact_requests(template: PodTemplate, *, overhead: bool = True) -> dict[str, Fraction]:
-    """Returns what a pod requests as the API server adds it up, without what cannot be read or overflows. Raises
-    `Malformed`.
-    """
+    """Returns what a pod requests, without what cannot be read or overflows. Raises `Malformed`."""
     spec: Mapping[str, Any] = template.spec if overhead else {**template.spec, "overhead": None}
-    return _readable(total_requests(_without_limits(spec)))
+    if resources := mapping(spec.get("resources")):
+        # A LimitRange may give containers lower requests before the limits of the whole pod become requests.
+        spec = {**spec, "resources": {"requests": resources.get("requests")}}
+    return _readable(total_requests(spec))
 
 
 def exact_limits(template: PodTemplate) -> dict[str, Fraction]:
-    """Returns the limits of a pod that its template states, without overhead. Leaves out what cannot be read. Raises
-    `Malformed`.
-    """
+    """Returns the limits of a pod, without overhead and what cannot be read. Raises `Malformed`."""
     spec = template.spec
-    limits: dict[str, Any] = {
-        kind: [_limits_as_requests(container) for container in sequence(spec.get(kind))]
-        for kind in ("containers", "initContainers")
-    }
-    own = mapping(spec.get("resources"))
-    found = total_requests({**limits, "resources": {"requests": own.get("limits")}}, from_limits=False)
-    return _readable(found)
+    limits: dict[str, Any] = {}
+    for kind in ("containers", "initContainers"):
+        limits[kind] = []
+        for container in map(mapping, sequence(spec.get(kind))):
+            amounts = mapping(mapping(container.get("resources")).get("limits")) or EMPTY
+            as_requests = {"requests": dict(amounts)}
+            limits[kind].append({"resources": as_requests, "restartPolicy": container.get("restartPolicy")})
+    resources = mapping(spec.get("resources"))
+    totals = total_requests({**limits, "resources": {"requests": resources.get("limits")}}, from_limits=False)
+    return _readable(totals)
 
 
 def _readable(totals: Mapping[str, Fraction | None]) -> dict[str, Fraction]:
-    """Returns the amounts that can be read and do not overflow."""
     return {name: amount for name, amount in totals.items() if amount is not None and amount <= MOST_COUNTED}
 
 
 def floors(exact: Mapping[str, Fraction]) -> dict[str, int]:
-    """Returns amounts as whole numbers, rounded down."""
+    """Rounds amounts down to whole numbers."""
     return {name: rounded_down(name, amount) for name, amount in exact.items()}
-
-
-def _without_limits(spec: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns a pod spec without the limits of the whole pod. A LimitRange may give containers lower requests before
-    these limits become requests.
-    """
-    own = mapping(spec.get("resources"))
-    return {**spec, "resources": {"requests": own.get("requests")}} if own else spec
-
-
-def _limits_as_requests(container: object) -> dict[str, Any]:
-    stated = mapping(container)
-    limits = mapping(mapping(stated.get("resources")).get("limits")) or EMPTY
-    return {"resources": {"requests": dict(limits)}, "restartPolicy": stated.get("restartPolicy")}
 
 
 _CONDITION = "C0"
@@ -142,7 +129,6 @@ class _Stated(NamedTuple):
     """What a container, or a pod, states: its requests and limits, and where."""
 
     at: FieldPath
-    called: str
     requests: Mapping[str, Fraction]
     limits: Mapping[str, Fraction]
 
@@ -152,9 +138,6 @@ class _Bound(NamedTuple):
 
     amount: Fraction
     name: str
-
-    def written(self, resource: str) -> str:
-        return _written(resource, self.amount)
 
 
 class _Bounds(NamedTuple):
@@ -166,9 +149,7 @@ class _Bounds(NamedTuple):
 
 
 def refusals_of(shape: GangShape, facts: ClusterFacts) -> tuple[tuple[Witness, ...], tuple[str, ...]]:
-    """Returns the proofs that pods of the gang are never created, one for each role at most, and what is unknown.
-    Raises `Malformed`.
-    """
+    """Returns the proofs that pods are never created, one for each role, and what is unknown. Raises `Malformed`."""
     if shape.stored:
         return (), ()
     if facts.limit_ranges is None:
@@ -179,20 +160,20 @@ def refusals_of(shape: GangShape, facts: ClusterFacts) -> tuple[tuple[Witness, .
         unknown.append("whether the namespace has other LimitRanges")
     strictest = _strictest(ranges[:_MOST_RANGES])
     members = {member.called: member for member in shape.needed} if strictest else {}
-    found = (next(_refusals(member, strictest), None) for member in members.values())
-    return tuple(one for one in found if one is not None), tuple(unknown)
+    witnesses = (next(_refusals(member, strictest), None) for member in members.values())
+    return tuple(witness for witness in witnesses if witness is not None), tuple(unknown)
 
 
 def _refusals(member: MemberShape, strictest: Mapping[str, _Bounds]) -> Iterator[Witness]:
     for of, bounds in strictest.items():
-        for stated in _containers(member.template) if of == "Container" else (_pod(member.template),):
-            for at, found, (name, what), remedy in _broken(of, bounds, stated):
+        for stated in _containers(member.template) if of == "Container" else (_stated_by_pod(member.template),):
+            for at, value, (name, what), remedy in _broken(of, bounds, stated):
                 why = f"the LimitRange {shown(name)} {what} of a {of}"
                 yield Witness(
                     family=FitFamily.QUOTA,
                     scope=FitScope.EVER,
                     at=at,
-                    found=found,
+                    found=value,
                     why=f"{why}, so no pod of {member.called} is created",
                     remedy=remedy,
                     condition=_CONDITION,
@@ -202,41 +183,47 @@ def _refusals(member: MemberShape, strictest: Mapping[str, _Bounds]) -> Iterator
 
 def _strictest(ranges: list[tuple[str, tuple[ResourceRange, ...]]]) -> dict[str, _Bounds]:
     """Returns the strictest bounds of all LimitRanges, so that the work for a container does not grow with these."""
-    found: dict[str, _Bounds] = {}
+    strictest: dict[str, _Bounds] = {}
     for name, items in ranges:
         for item in items:
-            bounds = found.setdefault(item.of, _Bounds({}, {}, {}))
-            for known, stated, sign in (
+            bounds = strictest.setdefault(item.of, _Bounds({}, {}, {}))
+            for kept, stated, sign in (
                 (bounds.most, item.most, 1),
                 (bounds.least, item.least, -1),
                 (bounds.ratio, item.ratio, 1),
             ):
                 for resource, quantity in stated.items():
-                    if resource not in known or sign * quantity < sign * known[resource].amount:
-                        known[resource] = _Bound(quantity, name)
-    return found
+                    if resource not in kept or sign * quantity < sign * kept[resource].amount:
+                        kept[resource] = _Bound(quantity, name)
+    return strictest
 
 
 def _broken(of: str, bounds: _Bounds, stated: _Stated) -> Iterator[tuple[FieldPath, str, tuple[str, str], str]]:
-    """Yields where a container or pod breaks a bound: the field, its value, which LimitRange allows what, and what to
-    do.
-    """
+    """Yields where a container or pod breaks a bound: field, value, which LimitRange allows what, and the remedy."""
     kinds = (("limits", stated.limits), ("requests", stated.requests))
     for kind, amounts in kinds:
         for resource, quantity in amounts.items():
             most = bounds.most.get(resource)
             if most is not None and _more(resource, quantity, most.amount):
-                at, found, allowed = stated.at / kind / resource, _written(resource, quantity), most.written(resource)
-                yield at, found, (most.name, f"allows at most {allowed} {resource}"), f"set it to {allowed} or less"
+                at, value, allowed = (
+                    stated.at / kind / resource,
+                    _written(resource, quantity),
+                    _written(resource, most.amount),
+                )
+                yield at, value, (most.name, f"allows at most {allowed} {resource}"), f"set it to {allowed} or less"
     # A pod's sum may grow by what a LimitRange fills in.
     for kind, amounts in kinds if of == "Container" else ():
         for resource, quantity in amounts.items():
             least = bounds.least.get(resource)
             if least is not None and _more(resource, least.amount, quantity):
-                at, found, demanded = stated.at / kind / resource, _written(resource, quantity), least.written(resource)
+                at, value, demanded = (
+                    stated.at / kind / resource,
+                    _written(resource, quantity),
+                    _written(resource, least.amount),
+                )
                 yield (
                     at,
-                    found,
+                    value,
                     (least.name, f"demands at least {demanded} {resource}"),
                     f"set it to {demanded} or more",
                 )
@@ -245,10 +232,10 @@ def _broken(of: str, bounds: _Bounds, stated: _Stated) -> Iterator[tuple[FieldPa
         if ratio is None or not request or not limit or max(limit, request, ratio.amount) > MOST_COUNTED:
             continue
         if limit / request > ratio.amount + _TOLERANCE:
-            at, found = stated.at / "limits" / resource, _written(resource, limit)
+            at, value = stated.at / "limits" / resource, _written(resource, limit)
             allowed = f"a limit of {float(ratio.amount):g} times the request"
             what = f"allows at most {allowed} for {resource}"
-            yield at, found, (ratio.name, what), "lower the limit, or raise the request"
+            yield at, value, (ratio.name, what), "lower the limit, or raise the request"
 
 
 def _more(resource: str, amount: Fraction, than: Fraction) -> bool:
@@ -260,42 +247,37 @@ def _more(resource: str, amount: Fraction, than: Fraction) -> bool:
 
 def _containers(template: PodTemplate) -> Iterator[_Stated]:
     for kind in ("containers", "initContainers"):
-        for index, one in enumerate(sequence(template.spec.get(kind))):
-            container = mapping(one)
+        for index, entry in enumerate(sequence(template.spec.get(kind))):
+            container = mapping(entry)
             name = text(container.get("name")) or str(index)
             at = template.spec_path / kind / Item(index, name) / "resources"
-            yield _stated(at, name, mapping(container.get("resources")))
-
-
-def _stated(at: FieldPath, called: str, resources: Mapping[str, Any]) -> _Stated:
-    requests, limits = _amounts(resources.get("requests")), _amounts(resources.get("limits"))
-    # The API server sets a missing request to the limit.
-    return _Stated(at, called, {**limits, **requests}, limits)
+            resources = mapping(container.get("resources"))
+            requests, limits = _amounts(resources.get("requests")), _amounts(resources.get("limits"))
+            # The API server sets a missing request to the limit.
+            yield _Stated(at, {**limits, **requests}, limits)
 
 
 def _amounts(stated: object) -> dict[str, Fraction]:
     read = {name: parse_quantity(amount) for name, amount in mapping(stated).items()}
-    known = {name: amount for name, amount in read.items() if amount is not None and amount >= 0}
+    amounts = {name: amount for name, amount in read.items() if amount is not None and amount >= 0}
     # The API server rounds every quantity of a pod up to thousandths.
-    return {name: Fraction(math.ceil(amount * _MILLI), _MILLI) for name, amount in known.items()}
+    return {name: Fraction(math.ceil(amount * _MILLI), _MILLI) for name, amount in amounts.items()}
 
 
-def _pod(template: PodTemplate) -> _Stated:
+def _stated_by_pod(template: PodTemplate) -> _Stated:
     """Returns what a whole pod states, at least, without the overhead. Of huge pages LimitRanges add up containers."""
-    own = mapping(template.spec.get("resources"))
-    stated = {part: _of_pod(own.get(part)) for part in ("requests", "limits")}
+    resources = mapping(template.spec.get("resources"))
+    stated = {
+        part: {name: amount for name, amount in mapping(resources.get(part)).items() if not name.startswith(HUGE_PAGES)}
+        for part in ("requests", "limits")
+    }
     spec = {**template.spec, "overhead": None, "resources": {"requests": stated["requests"]}}
     requests = {name: amount for name, amount in total_requests(spec).items() if amount is not None}
-    at = template.spec_path / ("resources" if own else "containers")
-    return _Stated(at, "the pod", requests, exact_limits(template.with_spec({**template.spec, "resources": stated})))
-
-
-def _of_pod(stated: object) -> dict[str, Any]:
-    return {name: amount for name, amount in mapping(stated).items() if not name.startswith(HUGE_PAGES)}
+    at = template.spec_path / ("resources" if resources else "containers")
+    return _Stated(at, requests, exact_limits(template.with_spec({**template.spec, "resources": stated})))
 
 
 def _written(resource: str, amount: Fraction) -> str:
-    """Returns an amount as Kubernetes writes it."""
     if amount.denominator != 1:
         return f"{-(-amount * _MILLI // 1)}m" if is_cpu(resource) else f"{float(amount):g}"
     whole = int(amount)
@@ -333,8 +315,11 @@ def namespace_ceilings(shape: GangShape, facts: ClusterFacts) -> Ceilings:
         return Ceilings(unknown=others)
     templates = {member.called: member.template for member in shape.needed}
     charged = {name: charge_of(template, shape, facts) for name, template in templates.items()}
-    requesting = {role: _requests_compute(template) for role, template in templates.items()}
-    found, unknown = [], [*others, *((_MANY_QUOTAS,) if len(quotas) > _MOST_QUOTAS else ())]
+    requesting = {
+        role: any((parse_quantity(amount) or 0) > 0 for amount in _compute(template))
+        for role, template in templates.items()
+    }
+    ceilings, unknown = [], [*others, *((_MANY_QUOTAS,) if len(quotas) > _MOST_QUOTAS else ())]
     for name, quota in quotas[:_MOST_QUOTAS]:
         if quota.hard is None:
             unknown.append(_UNREADABLE.format(shown(name)))
@@ -344,10 +329,10 @@ def namespace_ceilings(shape: GangShape, facts: ClusterFacts) -> Ceilings:
                 for role, template in templates.items()
                 if all(_surely_matches(scope, template, requesting=requesting[role]) for scope in quota.scopes)
             )
-            found += list(_ceilings(name, quota, quota.hard, charged, roles))
+            ceilings += list(_ceilings(name, quota, quota.hard, charged, roles))
             if not quota.in_force:
                 unknown.append(_NOT_IN_FORCE.format(shown(name)))
-    return Ceilings(tuple(found), tuple(unknown))
+    return Ceilings(tuple(ceilings), tuple(unknown))
 
 
 def _ceilings(
@@ -358,7 +343,8 @@ def _ceilings(
     of_pods: dict[str, int] = {}
     for key, quantity in hard.items():
         if key not in of_claims:
-            name_here = _counted_as(key)
+            plain = key.removeprefix(_REQUESTS)
+            name_here = "pods" if key in _PODS else plain if _is_plain(plain) else key
             of_pods[name_here] = min(quantity, of_pods.get(name_here, quantity))
     for limits, only in ((of_pods, roles), (of_claims if not quota.scopes else {}, frozenset(charged))):
         # A quota may count many other objects.
@@ -373,53 +359,42 @@ def _ceilings(
             )
 
 
-def _counted_as(key: str) -> str:
-    """Returns the name under which what a key of a quota limits is counted here."""
-    plain = key.removeprefix(_REQUESTS)
-    return "pods" if key in _PODS else plain if _is_plain(plain) else key
-
-
 def _is_plain(resource: str) -> bool:
     return resource in _PLAIN or resource.startswith(HUGE_PAGES)
-
-
-def _is_extended(resource: str) -> bool:
-    """Returns whether a quota counts a resource with "requests." only. It counts no others, though it may name them."""
-    return resource.startswith(BY_CLASS) or ("/" in resource and _NATIVE not in resource)
 
 
 def charge_of(template: PodTemplate, shape: GangShape, facts: ClusterFacts) -> Amounts:
     """Returns what one pod of a template counts against quotas, at least. Raises `Malformed`."""
     requests, limits = floors(exact_requests(template)), floors(exact_limits(template))
-    found = {name: amount for name, amount in requests.items() if _is_plain(name)}
-    found |= {_REQUESTS + name: amount for name, amount in requests.items() if _is_extended(name)}
-    found |= {_LIMITS + name: amount for name, amount in limits.items() if name in _PLAIN}
+    charge = {name: amount for name, amount in requests.items() if _is_plain(name)}
+    # A quota counts no other resources than these with "requests.", though it may name them.
+    extended = (name for name in requests if name.startswith(BY_CLASS) or ("/" in name and _NATIVE not in name))
+    charge |= {_REQUESTS + name: requests[name] for name in extended}
+    charge |= {_LIMITS + name: amount for name, amount in limits.items() if name in _PLAIN}
     for claim in claims_of(template, shape, facts)[0]:
         # A claim that pods share exists already.
         if claim.name is None:
             for key, number in _devices(claim.requests).items():
-                found[key] = found.get(key, 0) + number
-    return {**found, "pods": 1}
+                charge[key] = charge.get(key, 0) + number
+    return {**charge, "pods": 1}
 
 
 def _devices(requests: Claim) -> dict[str, int]:
     """Returns the devices of each class that a claim counts: of a request with alternatives the most of each class."""
-    found: dict[str, int] = {}
+    devices: dict[str, int] = {}
     for request in requests or ():
         most: dict[str, int] = {}
-        for one in request.alternatives:
-            number = MOST_DEVICES if one.every else one.number
-            most[one.device_class] = max(number, most.get(one.device_class, 0))
+        for alternative in request.alternatives:
+            number = MOST_DEVICES if alternative.every else alternative.number
+            most[alternative.device_class] = max(number, most.get(alternative.device_class, 0))
         for device_class, number in most.items():
             key = device_class + _OF_CLASS
-            found[key] = found.get(key, 0) + number
-    return found
+            devices[key] = devices.get(key, 0) + number
+    return devices
 
 
 def _surely_matches(scope: QuotaScope, template: PodTemplate, *, requesting: bool) -> bool:
-    """Returns whether a scope matches all pods of a template, whatever the API server adds to them. `requesting`: they
-    request cpu or memory.
-    """
+    """Returns whether a scope matches all pods of a template. `requesting`: they request cpu or memory."""
     spec = template.spec
     if scope.name == "Terminating":
         seconds = integer(spec.get("activeDeadlineSeconds"))
@@ -430,20 +405,16 @@ def _surely_matches(scope: QuotaScope, template: PodTemplate, *, requesting: boo
         return requesting
     if scope.name == "PriorityClass":
         # A pod that names no class gets the default one.
-        named = text(spec.get("priorityClassName"))
-        if named is None:
+        priority_class = text(spec.get("priorityClassName"))
+        if priority_class is None:
             return False
         return {
             "Exists": True,
-            "In": named in scope.values,
-            "NotIn": named not in scope.values,
+            "In": priority_class in scope.values,
+            "NotIn": priority_class not in scope.values,
         }.get(scope.operator, False)
     # A LimitRange may give a pod without requests some. Affinity across namespaces is not looked at.
     return False
-
-
-def _requests_compute(template: PodTemplate) -> bool:
-    return any((parse_quantity(amount) or 0) > 0 for amount in _compute(template))
 
 
 def _compute(template: PodTemplate) -> Iterator[object]:
@@ -462,9 +433,8 @@ def _compute(template: PodTemplate) -> Iterator[object]:
             yield from (stated[name] for name in _COMPUTE & stated.keys())
 
 
-# The number of the condition: a limit on a sum.
 _UNKNOWN = "the ClusterQueue of the LocalQueue {} is unknown"
-_KUEUE_QUOTAS_UNREADABLE = "the quota of {} in the ClusterQueue {} cannot be read"
+_UNREADABLE_QUOTA = "the quota of {} in the ClusterQueue {} cannot be read"
 _LENT = "how much {} the cohort {} lends is not known"
 _UNCOVERED = (
     "the ClusterQueue {} does not cover {}, and Kueue admits no such workload unless its configuration leaves it out"
@@ -473,9 +443,7 @@ ASSUMED = "the configuration of Kueue leaves out and transforms no resource that
 
 
 class KueueLimits(NamedTuple):
-    """The proofs that Kueue never admits a workload, what they rely on, and what is not known of its quotas, in
-    words.
-    """
+    """The proofs that Kueue never admits a workload, what they rely on, and what is not known of its quotas."""
 
     refusals: tuple[Witness, ...] = ()
     unknown: tuple[str, ...] = ()
@@ -491,23 +459,21 @@ def kueue_limits(by_kueue: Held, namespace: str, facts: ClusterFacts) -> KueueLi
         return KueueLimits(unknown=(_UNKNOWN.format(shown(by_kueue.queue)),))
     if by_kueue.by is HeldBy.ELASTIC:
         return KueueLimits()
-    requested = [_requested(pods) for pods in by_kueue.pod_sets]
-    resources = dict.fromkeys(resource for one in requested for resource, needed in one.items() if needed)
+    requested: list[Mapping[str, int]] = []
+    for pods in by_kueue.pod_sets:
+        least = pods.count if pods.min_count is None else pods.min_count
+        exact = exact_requests(pods.template)
+        requested.append({resource: needed * least for resource, needed in floors(exact).items()})
+    resources = dict.fromkeys(resource for amounts in requested for resource, needed in amounts.items() if needed)
     refusals: list[Witness] = []
     unknown: list[str] = []
     for resource in resources:
         limits, why = _limits(resource, name, queue)
         if why:
             unknown.append(why)
-        elif witness := _refusal(resource, [one.get(resource, 0) for one in requested], limits, name, by_kueue):
+        elif witness := _refusal(resource, [amounts.get(resource, 0) for amounts in requested], limits, name, by_kueue):
             refusals.append(witness)
     return KueueLimits(tuple(refusals), tuple(unknown))
-
-
-def _requested(pods: PodSet) -> Mapping[str, int]:
-    """Returns what a pod set requests at least, with the least number of pods that Kueue may start."""
-    count = pods.count if pods.min_count is None else pods.min_count
-    return {resource: needed * count for resource, needed in floors(exact_requests(pods.template)).items()}
 
 
 def _limits(resource: str, name: str, queue: ClusterQueue) -> tuple[Sequence[int], str]:
@@ -515,26 +481,19 @@ def _limits(resource: str, name: str, queue: ClusterQueue) -> tuple[Sequence[int
     quotas = [quota for quota in queue.quotas or () if quota.resource == resource]
     if not quotas:
         return (), _UNCOVERED.format(shown(name), resource[:80])
-    found: list[int] = []
+    limits: list[int] = []
     for quota in quotas:
         stated = [quota.nominal]
         if queue.cohort is not None:
             if quota.borrowing is None:
                 return (), _LENT.format(resource[:80], shown(queue.cohort))
             stated.append(quota.borrowing)
-        amounts = list(_kueue_quotas_amounts(resource, stated))
-        if len(amounts) < len(stated):
-            return (), _KUEUE_QUOTAS_UNREADABLE.format(resource[:80], shown(name))
-        found.append(sum(amounts))
-    return found, ""
-
-
-def _kueue_quotas_amounts(resource: str, stated: Sequence[str]) -> Iterator[int]:
-    """Yields the amounts that can be read and do not overflow."""
-    for one in stated:
-        number = parse_quantity(one)
-        if number is not None and 0 <= (found := rounded_up(resource, number)) <= LARGEST_AMOUNT:
-            yield found
+        numbers = [parse_quantity(quantity) for quantity in stated]
+        amounts = [rounded_up(resource, number) for number in numbers if number is not None]
+        if len(amounts) < len(stated) or not all(0 <= amount <= LARGEST_AMOUNT for amount in amounts):
+            return (), _UNREADABLE_QUOTA.format(resource[:80], shown(name))
+        limits.append(sum(amounts))
+    return limits, ""
 
 
 def _refusal(
@@ -594,51 +553,48 @@ def within_ceilings(spots: Iterable[Spot], need: Need, packing: Packing) -> bool
 
 
 def _weight(ceiling: Ceiling, resource: str) -> Weight:
+    weights: dict[str, int] = {}
+
     def weight(role: PackingRole) -> int:
         if ceiling.roles is not None and role.name not in ceiling.roles:
             return 0
-        counts = role.pods.request if ceiling.counted is None else ceiling.counted(role)
-        return max(counts.get(resource, 0), 0)
+        if role.name not in weights:
+            counts = role.pods.request if ceiling.counted is None else ceiling.counted(role)
+            weights[role.name] = max(counts.get(resource, 0), 0)
+        return weights[role.name]
 
-    known: dict[str, int] = {}
-
-    def remembered(role: PackingRole) -> int:
-        if (found := known.get(role.name)) is None:
-            found = known[role.name] = weight(role)
-        return found
-
-    return remembered
+    return weight
 
 
-def _least(need: Need, weight: Weight, known: dict[int, int]) -> int:
+def _least(need: Need, weight: Weight, sums: dict[int, int]) -> int:
     """Returns the smallest sum of a need. Equal children are mostly the same object, and summed once."""
     if isinstance(need, PodsNeed):
         return weight(need.role) * max(need.count, 0)
     values = []
     for child in need.needs:
-        if (value := known.get(id(child))) is None:
-            value = known[id(child)] = _least(child, weight, known)
+        if (value := sums.get(id(child))) is None:
+            value = sums[id(child)] = _least(child, weight, sums)
         values.append(value)
     return sum(sorted(values)[: max(need.count, 0)])
 
 
-def least_of_each(need: Need, known: dict[int, dict[str, int]]) -> dict[str, int]:
+def least_of_each(need: Need, of_children: dict[int, dict[str, int]]) -> dict[str, int]:
     """Returns the smallest number of pods of each role by its name. Equal children are counted once, as in `_least`."""
     if isinstance(need, PodsNeed):
         return {need.role.name: max(need.count, 0)}
     values: dict[str, list[int]] = {}
     for child in need.needs:
-        if (found := known.get(id(child))) is None:
-            found = known[id(child)] = least_of_each(child, known)
-        for name, pods in found.items():
+        if (fewest := of_children.get(id(child))) is None:
+            fewest = of_children[id(child)] = least_of_each(child, of_children)
+        for name, pods in fewest.items():
             values.setdefault(name, []).append(pods)
     spare = len(need.needs) - max(need.count, 0)
-    found = {}
+    fewest = {}
     for name, pods_of in values.items():
         # The children that have none of the role, and then those that have the fewest.
         left_out = max(spare, 0) if len(pods_of) > spare else len(pods_of)
-        found[name] = sum(sorted(pods_of)[: len(pods_of) - left_out])
-    return found
+        fewest[name] = sum(sorted(pods_of)[: len(pods_of) - left_out])
+    return fewest
 
 
 def _witness(ceiling: Ceiling, resource: str, needed: int, limit: int, need: Need, weight: Weight) -> Witness:
@@ -661,7 +617,7 @@ def _witness(ceiling: Ceiling, resource: str, needed: int, limit: int, need: Nee
 def _smaller(roles: Sequence[PackingRole], resource: str, over: int, need: Need, weight: Weight) -> str:
     """Returns how many pods of the role that counts most would be within the ceiling, the others left as they are."""
     counts = least_of_each(need, {})
-    role = max(roles, key=lambda one: counts[one.name] * weight(one))
+    role = max(roles, key=lambda role: counts[role.name] * weight(role))
     fewer = counts[role.name] - -(-over // weight(role))
     if fewer > 0:
         return f"lower the minimum of {role.name} to {counted(fewer, 'pod')}"

@@ -33,22 +33,22 @@ _EVERY = DomainMembership(every=True)
 
 def domains_by_node(partition: Partition) -> Mapping[str, Sequence[str]]:
     """Returns the domains of each node by its name; empty for a partition by labels."""
-    found: dict[str, list[str]] = {}
+    domains: dict[str, list[str]] = {}
     for name, nodes in (partition.members or {}).items():
         for node in nodes:
-            found.setdefault(node, []).append(name)
-    return found
+            domains.setdefault(node, []).append(name)
+    return domains
 
 
 def membership_of(node: NodeClass, partition: Partition, of_nodes: Mapping[str, Sequence[str]]) -> DomainMembership:
-    """Returns the domains of a class; `of_nodes` is `domains_by_node` of the partition. A future node may get the
-    labels that it lacks, and may become a member of anything.
-    """
+    """Returns the domains of a class. A future node may get labels and memberships. `of_nodes`: `domains_by_node`."""
     if partition.members is not None:
         if not node.nodes or node.future:
             return _EVERY
         # All nodes of a class are members of the same domains; one name is enough, and more do no harm.
-        return DomainMembership(tuple(dict.fromkeys(name for one in node.nodes for name in of_nodes.get(one, ()))))
+        return DomainMembership(
+            tuple(dict.fromkeys(name for member in node.nodes for name in of_nodes.get(member, ())))
+        )
     missing = [key for key in (*partition.keys, *partition.wanted) if key not in node.labels]
     if missing and node.future:
         return _EVERY
@@ -83,19 +83,17 @@ _KEPT = 8
 def domains_in(
     area: Area, partition: Partition, ground: Ground, deeper: Sequence[Partition] = ()
 ) -> Sequence[EqualDomains]:
-    """Returns the domains of an area, the smallest first. Two are equal only if their own domains in the `deeper`
-    partitions are, too.
-    """
+    """Returns the domains of an area, the smallest first. Those equal also in the `deeper` ones are one entry."""
     key = (partition_key(partition), *map(partition_key, deeper))
-    known = area.inner.get(key)
-    if known is None:
+    kept = area.inner.get(key)
+    if kept is None:
         # The partitions are kept with their domains, as the key has the identity of their members.
-        found = _domains_in(area, partition, ground, deeper)
+        fresh = _domains_in(area, partition, ground, deeper)
         if len(area.inner) >= _KEPT:
             area.inner.clear()
-        found.sort(key=lambda one: (sum(ground.floors_in(one.area)), one.area.nodes))
-        known = area.inner[key] = (found, partition, tuple(deeper))
-    domains: Sequence[EqualDomains] = known[0]
+        fresh.sort(key=lambda domain: (sum(ground.floors_in(domain.area)), domain.area.nodes))
+        kept = area.inner[key] = (fresh, partition, tuple(deeper))
+    domains: Sequence[EqualDomains] = kept[0]
     return domains
 
 
@@ -121,7 +119,9 @@ def partition_key(partition: Partition) -> tuple[Any, ...]:
 
 def _domains_in(area: Area, partition: Partition, ground: Ground, deeper: Sequence[Partition]) -> list[EqualDomains]:
     if area.single:
-        return [EqualDomains((area,), (_first_name(area, ground),), 1)]
+        names, ordinal = ground.room.classes[area.classes[0]].nodes, area.ordinal or 0
+        name = names[ordinal] if ordinal < len(names) else f"node {ordinal}"
+        return [EqualDomains((area,), (name,), 1)]
     classes: dict[str, list[int]] = {}
     each: list[int] = []
     every: list[int] = []
@@ -142,40 +142,33 @@ def _domains_in(area: Area, partition: Partition, ground: Ground, deeper: Sequen
             every.append(index)
         for name in of_class.names:
             classes.setdefault(name, []).append(index)
-    areas = [(name, ground.area([*inside, *every])) for name, inside in classes.items()]
+    areas = [(name, ground.area([*indexes, *every])) for name, indexes in classes.items()]
     if every:
         areas.append(("", ground.area(every)))
-    found = _merged(areas, ground, deeper)
-    for index in each:
-        names = ground.room.classes[index].nodes or (f"node {index}",)
-        found.append(EqualDomains((ground.area([index], single=True),), names, ground.number(index)))
-    return found
-
-
-def _merged(areas: Iterable[tuple[str, Area]], ground: Ground, deeper: Sequence[Partition]) -> list[EqualDomains]:
     equal: dict[Any, list[tuple[str, Area]]] = {}
-    for name, area in areas:
-        equal.setdefault(_composition(area, ground, deeper), []).append((name, area))
-    return [
-        EqualDomains(tuple(area for _, area in group), tuple(name for name, _ in group), len(group))
+    for name, inside in areas:
+        equal.setdefault(_composition(inside, ground, deeper), []).append((name, inside))
+    domains = [
+        EqualDomains(tuple(inside for _, inside in group), tuple(name for name, _ in group), len(group))
         for group in equal.values()
     ]
+    for index in each:
+        names = ground.room.classes[index].nodes or (f"node {index}",)
+        domains.append(EqualDomains((ground.area([index], single=True),), names, ground.number(index)))
+    return domains
 
 
 def _composition(area: Area, ground: Ground, deeper: Sequence[Partition]) -> Any:
     inner = tuple(
         tuple(
-            sorted((_composition(one.area, ground, rest), one.number) for one in domains_in(area, below, ground, rest))
+            sorted(
+                (_composition(domain.area, ground, rest), domain.number)
+                for domain in domains_in(area, below, ground, rest)
+            )
         )
-        for below, rest in ((below, [one for one in deeper if one is not below]) for below in deeper)
+        for below, rest in ((below, [partition for partition in deeper if partition is not below]) for below in deeper)
     )
     return (area.counts, area.single, inner)
-
-
-def _first_name(area: Area, ground: Ground) -> str:
-    names = ground.room.classes[area.classes[0]].nodes
-    ordinal = area.ordinal or 0
-    return names[ordinal] if ordinal < len(names) else f"node {ordinal}"
 
 
 # Where a need stands in a tree: the index of the child at each level.
@@ -278,11 +271,11 @@ def sums_of(vector: Sequence[int], ground: Ground) -> tuple[int, ...]:
 
 def partitions_below(part: NeedPart) -> list[Partition]:
     """Returns the different partitions that the part's descendants name."""
-    found: dict[Any, Partition] = {}
-    for one in _descendants(part):
-        if one.within is not None:
-            found.setdefault(partition_key(one.within), one.within)
-    return list(found.values())
+    partitions: dict[Any, Partition] = {}
+    for descendant in _descendants(part):
+        if descendant.within is not None:
+            partitions.setdefault(partition_key(descendant.within), descendant.within)
+    return list(partitions.values())
 
 
 def _descendants(part: NeedPart) -> Iterator[NeedPart]:
@@ -293,21 +286,21 @@ def _descendants(part: NeedPart) -> Iterator[NeedPart]:
 
 def roles_of(needs: Sequence[Need]) -> tuple[PackingRole, ...]:
     """Returns the roles that needs name, each once, in their order."""
-    found: dict[str, PackingRole] = {}
+    roles: dict[str, PackingRole] = {}
     for need in needs:
-        _collect(need, found)
-    return tuple(found.values())
+        _collect(need, roles)
+    return tuple(roles.values())
 
 
-def _collect(need: Need, found: dict[str, PackingRole]) -> None:
+def _collect(need: Need, roles: dict[str, PackingRole]) -> None:
     if isinstance(need, PodsNeed):
-        found.setdefault(need.role.name, need.role)
+        roles.setdefault(need.role.name, need.role)
         return
     seen: set[int] = set()
     for child in need.needs:
         if id(child) not in seen:
             seen.add(id(child))
-            _collect(child, found)
+            _collect(child, roles)
 
 
 def need_at(need: Need, path: Path) -> Need:
@@ -337,25 +330,21 @@ class PartContent(NamedTuple):
 
 def content_of(part: NeedPart, path: Path = ()) -> PartContent:
     """Returns what a part needs once its own domain is chosen."""
-    if part.content is None:
-        part.content = _content_of(part)
-    found = part.content
+    content = part.content
+    if content is None:
+        free: list[tuple[Path, int, int]] = []
+        items: dict[Any, tuple[NeedPart, list[Path]]] = {}
+        choices: list[tuple[Path, NeedPart]] = []
+        _flatten(part, (), free, items, choices)
+        domain_items = tuple(DomainItem(child, tuple(paths)) for child, paths in items.values())
+        content = part.content = PartContent(tuple(free), domain_items, tuple(choices))
     if not path:
-        return found
+        return content
     return PartContent(
-        tuple([((*path, *place), kind, count) for place, kind, count in found.free]),
-        tuple([DomainItem(item.part, tuple([(*path, *place) for place in item.paths])) for item in found.items]),
-        tuple([((*path, *place), choice) for place, choice in found.choices]),
+        tuple([((*path, *place), kind, count) for place, kind, count in content.free]),
+        tuple([DomainItem(item.part, tuple([(*path, *place) for place in item.paths])) for item in content.items]),
+        tuple([((*path, *place), choice) for place, choice in content.choices]),
     )
-
-
-def _content_of(part: NeedPart) -> PartContent:
-    free: list[tuple[Path, int, int]] = []
-    items: dict[Any, tuple[NeedPart, list[Path]]] = {}
-    choices: list[tuple[Path, NeedPart]] = []
-    _flatten(part, (), free, items, choices)
-    found = tuple(DomainItem(one, tuple(paths)) for one, paths in items.values())
-    return PartContent(tuple(free), found, tuple(choices))
 
 
 def _flatten(
@@ -411,11 +400,11 @@ class DomainRoom:
 
 def partitions_of(packing: Packing) -> tuple[Partition, ...]:
     """Returns the partitions that a gang requires domains of, the outer ones first."""
-    found: list[Partition] = []
+    partitions: list[Partition] = []
     for need in needs_in(packing):
-        if need.within is not None and need.within not in found:
-            found.append(need.within)
-    return tuple(found)
+        if need.within is not None and need.within not in partitions:
+            partitions.append(need.within)
+    return tuple(partitions)
 
 
 def needs_in(packing: Packing) -> Iterator[Need]:
@@ -423,21 +412,19 @@ def needs_in(packing: Packing) -> Iterator[Need]:
     level: list[Need] = list(packing.sets)
     while level:
         yield from level
-        level = [one for need in level if isinstance(need, GroupNeed) for one in need.needs]
+        level = [child for need in level if isinstance(need, GroupNeed) for child in need.needs]
 
 
 def in_order(resources: Iterable[str]) -> list[str]:
-    """Returns resources in the order of a table: devices, cpu, memory, then the others, the pod slots last. What only a
-    scheduler counts, such as parts of GPUs, has no column.
-    """
-    named = (one for one in resources if " " not in one)
-    return sorted(named, key=lambda one: (_LAST.get(one, 0 if "/" in one else 4), one))
+    """Returns the resources with a column in a table, in order: devices, cpu, memory, others, pod slots."""
+    columns = (resource for resource in resources if " " not in resource)
+    return sorted(columns, key=lambda resource: (_LAST.get(resource, 0 if "/" in resource else 4), resource))
 
 
 def requested(packing: Packing) -> frozenset[str]:
     """Returns the resources that a pod of the gang requests, and the pod slots."""
     return frozenset(
-        resource for role in roles_of(packing.sets) for resource, asked in role.pods.request.items() if asked
+        resource for role in roles_of(packing.sets) for resource, amount in role.pods.request.items() if amount
     )
 
 
@@ -448,9 +435,9 @@ def domain_rooms_of(packing: Packing, room: Room, free: Room | None = None) -> t
     total, nodes = _sums(room.classes, partition, resources)
     left = {} if free is None else _sums(free.classes, partition, resources)[0]
     nothing = dict.fromkeys(resources, 0)
-    named = "" if partition is None else partition.named
+    called = "" if partition is None else partition.named
     return tuple(
-        DomainRoom(named, name, nodes[name], total[name], None if free is None else left.get(name, nothing))
+        DomainRoom(called, name, nodes[name], total[name], None if free is None else left.get(name, nothing))
         for name in sorted(total)
     )
 
@@ -458,29 +445,25 @@ def domain_rooms_of(packing: Packing, room: Room, free: Room | None = None) -> t
 def _sums(
     classes: Iterable[NodeClass], partition: Partition | None, resources: frozenset[str]
 ) -> tuple[dict[str, dict[str, int]], dict[str, int]]:
-    """Returns what each domain has together, and how many nodes it has. Nodes that do not exist
-    yet count nowhere.
-    """
+    """Returns what each domain has together, and its number of nodes. Future nodes count nowhere."""
     of_nodes = {} if partition is None else domains_by_node(partition)
     amounts: dict[str, dict[str, int]] = {}
     nodes: dict[str, int] = {}
-    for found in classes:
-        if not found.roles or found.number is None or found.future:
+    for node in classes:
+        if not node.roles or node.number is None or node.future:
             continue
-        for name, number in numbers_in(found, partition, of_nodes).items():
+        for name, number in numbers_in(node, partition, of_nodes).items():
             sums = amounts.setdefault(name, dict.fromkeys(resources, 0))
             nodes[name] = nodes.get(name, 0) + number
             for resource in resources:
-                sums[resource] += number * found.capacity.get(resource, 0)
+                sums[resource] += number * node.capacity.get(resource, 0)
     return amounts, nodes
 
 
-def numbers_in(found: NodeClass, partition: Partition | None, of_nodes: Mapping[str, Sequence[str]]) -> dict[str, int]:
-    """Returns how many nodes of a class are in each domain; empty for nodes that are in none. `of_nodes` is
-    `domains_by_node` of the partition.
-    """
-    number = found.number or 0
+def numbers_in(node: NodeClass, partition: Partition | None, of_nodes: Mapping[str, Sequence[str]]) -> dict[str, int]:
+    """Returns how many nodes of a class are in each domain. `of_nodes` is `domains_by_node` of the partition."""
+    number = node.number or 0
     if partition is None:
         return {ALL_NODES: number}
-    in_it = membership_of(found, partition, of_nodes)
-    return dict.fromkeys(found.nodes, 1) if in_it.each else dict.fromkeys(in_it.names, number)
+    in_it = membership_of(node, partition, of_nodes)
+    return dict.fromkeys(node.nodes, 1) if in_it.each else dict.fromkeys(in_it.names, number)

@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 from webhook.fit.domains import (
     DomainItem,
-    EqualDomains,
     NeedPart,
     PartContent,
     Path,
@@ -36,22 +35,20 @@ Pattern = tuple[int, ...]
 
 def patterns_on(shape: int, most: Sequence[int], ground: Ground, budget: StepBudget) -> list[Pattern]:
     """Returns the patterns of an empty node of a shape that no further pod fits into, with at most so many of each
-    kind.
-
-    Every way to fill such a node is one of them or a part of one.
+    kind. Every way to fill such a node is one of them or a part of one.
     """
-    found: list[Pattern] = []
+    patterns: list[Pattern] = []
     filling = _Filling(shape, most, ground, budget)
     for pattern in filling.patterns(0, ground.shapes[shape].capacity):
-        budget.spend(1 + len(found) // 4)
-        if not any(_covers(known, pattern) for known in found):
-            found = [known for known in found if not _covers(pattern, known)]
-            found.append(pattern)
-    return found
+        budget.spend(1 + len(patterns) // 4)
+        if not any(_covers(other, pattern) for other in patterns):
+            patterns = [other for other in patterns if not _covers(pattern, other)]
+            patterns.append(pattern)
+    return patterns
 
 
 def _covers(large: Pattern, small: Pattern) -> bool:
-    return all(one >= other for one, other in zip(large, small, strict=True))
+    return all(pods >= other for pods, other in zip(large, small, strict=True))
 
 
 class _Filling:
@@ -66,9 +63,7 @@ class _Filling:
         self.taken = [0] * ground.kinds
 
     def patterns(self, index: int, free: Sequence[int]) -> Iterator[Pattern]:
-        """Yields every number of pods of the kinds from an index on; of the last one as many as fit, as fewer are a
-        part.
-        """
+        """Yields every number of pods of the kinds from an index on; of the last one as many as fit."""
         if index == len(self.kinds):
             yield tuple(self.taken)
             return
@@ -78,7 +73,7 @@ class _Filling:
         least = fits if index == len(self.kinds) - 1 else 0
         for pods in range(fits, least - 1, -1):
             self.taken[kind] = pods
-            left = [have - wanted * pods for have, wanted in zip(free, self.requests[kind], strict=True)]
+            left = [have - request * pods for have, request in zip(free, self.requests[kind], strict=True)]
             yield from self.patterns(index + 1, left)
         self.taken[kind] = 0
 
@@ -87,9 +82,9 @@ class _Filling:
         if row and any(self.taken[other] for other in self.kinds if row >> other & 1):
             return 0
         fits = self.most[kind]
-        for have, wanted in zip(free, self.requests[kind], strict=True):
-            if wanted:
-                fits = min(fits, have // wanted)
+        for have, request in zip(free, self.requests[kind], strict=True):
+            if request:
+                fits = min(fits, have // request)
         return fits
 
 
@@ -117,11 +112,11 @@ class Space:
 
     def vector(self, index: int) -> tuple[int, ...]:
         """Returns the vector of a number."""
-        found = []
+        coordinates = []
         for limit in self.most:
             index, value = divmod(index, limit + 1)
-            found.append(value)
-        return tuple(found)
+            coordinates.append(value)
+        return tuple(coordinates)
 
     def up_to(self, axis: int, value: int) -> int:
         """Returns the set of vectors whose coordinate is not larger than a value."""
@@ -180,7 +175,7 @@ class Steps:
         self.made: list[tuple[int, Sequence[Sequence[int]], object]] = []
 
     def add(self, patterns: Sequence[Sequence[int]], source: object, budget: StepBudget) -> bool:
-        """Adds a node that can have one of the patterns, or a part of it. Return whether that reaches more."""
+        """Adds a node that can have one of the patterns, or a part of it. Returns whether that reaches more."""
         space = self.space
         budget.spend((len(patterns) + 2 * len(space.most)) * space.steps)
         reached = self.reached
@@ -198,7 +193,7 @@ class Steps:
         return bool(self.reached >> self.space.index(vector) & 1)
 
     def back(self, vector: Sequence[int]) -> Iterator[tuple[object, tuple[int, ...]]]:
-        """Returns what each node takes of a vector that is reached, from the last node to the first."""
+        """Yields what each node takes of a vector that is reached, from the last node to the first."""
         left = tuple(vector)
         for before, patterns, source in reversed(self.made):
             if before >> self.space.index(left) & 1:
@@ -221,13 +216,13 @@ class TooManyError(Exception):
 
 def selections_of(part: NeedPart, budget: StepBudget) -> list[PartContent]:
     """Returns what the part needs, without choices: one content for each way to choose. Raises `TooManyError`."""
-    found: list[PartContent] = []
+    contents: list[PartContent] = []
     for content in _chosen(part, (), budget):
         budget.spend(1 + len(content.free) + len(content.items))
-        found.append(content)
-        if len(found) > _MOST:
+        contents.append(content)
+        if len(contents) > _MOST:
             raise TooManyError
-    return found
+    return contents
 
 
 def _chosen(part: NeedPart, path: Path, budget: StepBudget) -> Iterator[PartContent]:
@@ -244,7 +239,7 @@ def _chosen(part: NeedPart, path: Path, budget: StepBudget) -> Iterator[PartCont
                     ways = [PartContent((), (DomainItem(child.part, (place,)),), ())]
                 else:
                     ways = list(_chosen(child.part, place, budget))
-                partial = [_joined(one, way) for one in partial for way in ways]
+                partial = [_joined(prefix, way) for prefix in partial for way in ways]
                 if len(partial) > _MOST:
                     raise TooManyError
         yield from partial
@@ -254,30 +249,30 @@ def _resolved(content: PartContent, budget: StepBudget) -> Iterator[PartContent]
     partial = [PartContent(content.free, content.items, ())]
     for path, choice in content.choices:
         ways = list(_chosen(choice, path, budget))
-        partial = [_joined(one, way) for one in partial for way in ways]
+        partial = [_joined(prefix, way) for prefix in partial for way in ways]
         if len(partial) > _MOST:
             raise TooManyError
     yield from partial
 
 
-def _numbers(available: list[int], wanted: int) -> Iterator[tuple[int, ...]]:
+def _numbers(available: list[int], count: int) -> Iterator[tuple[int, ...]]:
     """Yields how many of each sort of children to take."""
     if not available:
-        if not wanted:
+        if not count:
             yield ()
         return
-    for number in range(min(available[0], wanted), -1, -1):
-        if wanted - number <= sum(available[1:]):
-            for rest in _numbers(available[1:], wanted - number):
+    for number in range(min(available[0], count), -1, -1):
+        if count - number <= sum(available[1:]):
+            for rest in _numbers(available[1:], count - number):
                 yield (number, *rest)
 
 
-def _joined(one: PartContent, other: PartContent) -> PartContent:
-    items = {item.part.key: item for item in one.items}
+def _joined(first: PartContent, other: PartContent) -> PartContent:
+    items = {item.part.key: item for item in first.items}
     for item in other.items:
-        known = items.get(item.part.key)
-        items[item.part.key] = item if known is None else DomainItem(known.part, known.paths + item.paths)
-    return PartContent(one.free + other.free, tuple(items.values()), ())
+        before = items.get(item.part.key)
+        items[item.part.key] = item if before is None else DomainItem(before.part, before.paths + item.paths)
+    return PartContent(first.free + other.free, tuple(items.values()), ())
 
 
 # The largest set of vectors that is looked at, in bits.
@@ -291,9 +286,8 @@ class TooLargeError(Exception):
 
 
 class Filled(NamedTuple):
-    """A node with pods: its area and shape, the pods by kind, and the places of the needs that they are of.
-
-    `pool` is where its pods may be counted: the items that are in its domain, by path, and the free pods.
+    """A node with pods: its area and shape, the pods by kind, and the places of the needs that they are of. `pool` is
+    where its pods may be counted: the items that are in its domain, by path, and the free pods.
     """
 
     area: Area
@@ -320,9 +314,9 @@ class Exact:
     def arranged(self, part: NeedPart, area: Area) -> Arrangement | None:
         """Returns nodes for a part whose domain is the area, or None: there is none. Raises `TooLargeError`."""
         for content in selections_of(part, self.budget):
-            found = self._content(content, area)
-            if found is not None:
-                return Arrangement(content, tuple(found))
+            nodes = self._content(content, area)
+            if nodes is not None:
+                return Arrangement(content, tuple(nodes))
         return None
 
     def _content(self, content: PartContent, area: Area) -> list[Filled] | None:
@@ -361,7 +355,6 @@ class Exact:
         return steps
 
     def _shared_key(self, area: Area) -> int | None:
-        """Returns the conflict key of which several nodes of the area share a value."""
         for key in range(len(self.ground.keys)):
             if any(self.ground.shapes[shape].cells[key] not in (None, OWN_VALUE) for shape, _ in area.counts):
                 return key
@@ -380,10 +373,10 @@ class Exact:
             if limit < space.most[axis]:
                 allowed &= space.up_to(axis, limit)
         rows = self.ground.conflicts.apart.get(self.ground.keys[key], ())
-        for one, row in enumerate(rows):
-            for other in range(one):
+        for first, row in enumerate(rows):
+            for other in range(first):
                 if row >> other & 1:
-                    allowed &= space.up_to(one, 0) | space.up_to(other, 0)
+                    allowed &= space.up_to(first, 0) | space.up_to(other, 0)
         steps.reached = allowed
         return steps
 
@@ -406,7 +399,7 @@ class Exact:
     def _in_domains(
         self, items: Sequence[DomainItem], others: Sequence[DomainItem], content: PartContent, area: Area
     ) -> list[Filled] | None:
-        """Returns each domain takes some of the items, and pods that may be anywhere."""
+        """Returns the nodes with pods, where each domain takes some of the items, and pods that may be anywhere."""
         ground = self.ground
         vectors = [_vector(item) for item in items]
         free = list(free_vector(content.free, ground.kinds))
@@ -424,7 +417,7 @@ class Exact:
         steps = Steps(outer)
         within = items[0].part.within
         assert within is not None  # noqa: S101 - an item has a domain
-        deeper = [one for item in items for one in partitions_below(item.part)]
+        deeper = [partition for item in items for partition in partitions_below(item.part)]
         for domain in domains_in(area, within, ground, deeper):
             reached = self._reached(domain.area, inner)
             patterns = list(self._domain_patterns(reached, inner, vectors, numbers, free))
@@ -433,7 +426,7 @@ class Exact:
                     break
         rest = ground.area(outside(area, within, ground))
         for shape, count in rest.counts if any(free) else ():
-            patterns = [(*(0 for _ in items), *one) for one in patterns_on(shape, free, ground, self.budget)]
+            patterns = [(*(0 for _ in items), *pattern) for pattern in patterns_on(shape, free, ground, self.budget)]
             for _ in range(count):
                 if not steps.add(patterns, shape, self.budget):
                     break
@@ -472,13 +465,12 @@ class Exact:
         vectors: Sequence[Sequence[int]],
         rest: Area,
     ) -> list[Filled]:
-        """Returns the nodes of each domain, for what the domains take."""
         waiting = [list(item.paths) for item in items]
-        found: list[Filled] = []
+        nodes: list[Filled] = []
         for source, taken in steps.back(goal):
             ways, pods = taken[: len(items)], taken[len(items) :]
             if isinstance(source, int):
-                found.append(Filled(rest, source, pods, ()))
+                nodes.append(Filled(rest, source, pods, ()))
                 continue
             assert isinstance(source, tuple)  # noqa: S101 - the only other source
             domain, number, reached = source
@@ -491,16 +483,13 @@ class Exact:
                 for item, places, way in zip(items, waiting, ways, strict=True)
                 for _ in range(way)
             )
-            found += self._nodes(reached, base, _area_of(domain, number), here)
-        return found
-
-
-def _area_of(domain: EqualDomains, number: int) -> Area:
-    if number < len(domain.areas) and not domain.area.single:
-        return domain.areas[number]
-    single = Area(domain.area.counts, domain.area.classes, single=True)
-    single.ordinal = number
-    return single
+            if number < len(domain.areas) and not domain.area.single:
+                area = domain.areas[number]
+            else:
+                area = Area(domain.area.counts, domain.area.classes, single=True)
+                area.ordinal = number
+            nodes += self._nodes(reached, base, area, here)
+        return nodes
 
 
 def _vector(item: DomainItem) -> tuple[int, ...]:
@@ -510,7 +499,7 @@ def _vector(item: DomainItem) -> tuple[int, ...]:
 
 
 def pools(content: PartContent, filled: Filled) -> Iterator[tuple[Path, int, int]]:
-    """Returns the places of the pods that may be on a node: those of the items in its domain, then the free ones."""
+    """Yields the places of the pods that may be on a node: those of the items in its domain, then the free ones."""
     for path, part in filled.items:
         inner = content_of(part, path)
         yield from inner.free
@@ -526,7 +515,14 @@ def spots_of(arrangement: Arrangement, ground: Ground) -> list[Spot]:
     left: dict[Path, int] = {}
     spots: list[Spot] = []
     for filled in arrangement.nodes:
-        index, ordinal = _node(filled, used, ground)
+        if filled.ordinal is not None:
+            index, ordinal = filled.area.classes[0], filled.ordinal
+        else:
+            # The next node of the shape in its area.
+            classes = ground.shaped_in(filled.area)[filled.shape]
+            index = next((index for index in classes if used.get(index, 0) < ground.number(index)), classes[-1])
+            ordinal = used.get(index, 0)
+            used[index] = ordinal + 1
         waiting = list(filled.pods)
         for path, kind, count in pools(arrangement.content, filled):
             pods = min(left.setdefault(path, count), waiting[kind])
@@ -535,13 +531,3 @@ def spots_of(arrangement: Arrangement, ground: Ground) -> list[Spot]:
                 waiting[kind] -= pods
                 spots.append(Spot(path, index, ordinal, 1, pods))
     return spots
-
-
-def _node(filled: Filled, used: dict[int, int], ground: Ground) -> tuple[int, int]:
-    """Returns the next node of the shape in its area."""
-    if filled.ordinal is not None:
-        return filled.area.classes[0], filled.ordinal
-    classes = ground.shaped_in(filled.area)[filled.shape]
-    index = next((one for one in classes if used.get(one, 0) < ground.number(one)), classes[-1])
-    used[index] = used.get(index, 0) + 1
-    return index, used[index] - 1

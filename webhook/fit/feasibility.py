@@ -87,7 +87,9 @@ def _judged(part: NeedPart, need: Need, ground: Ground, budget: StepBudget) -> S
     if (refusal := _refused(quick, part, ground)) is not None:
         return SetOutcome(part, refusal)
     domains = quick.domains(part, ground.whole)
-    open_domains = [one for one in domains if part.within is None or quick.refused_inside(part, one.area) is None]
+    open_domains = [
+        domain for domain in domains if part.within is None or quick.refused_inside(part, domain.area) is None
+    ]
     # The largest domains first.
     open_domains.reverse()
     spots = _placed_quickly(part, need, open_domains, ground, budget)
@@ -97,20 +99,19 @@ def _judged(part: NeedPart, need: Need, ground: Ground, budget: StepBudget) -> S
     if (refusal := _refused(strong, part, ground)) is not None:
         return SetOutcome(part, refusal)
     if part.within is not None:
-        open_domains = [one for one in open_domains if strong.refused_inside(part, one.area) is None]
+        open_domains = [domain for domain in open_domains if strong.refused_inside(part, domain.area) is None]
     return _looked_at(part, need, open_domains, ground, budget)
 
 
 def _refused(refuter: Refuter, part: NeedPart, ground: Ground) -> Refusal | None:
     """Returns why the part fits nowhere: on all nodes together, which is the simpler reason, or in each domain."""
-    found = refuter.refused_inside(part, ground.whole)
-    return refuter.refused(part, ground.whole) if found is None and part.within is not None else found
+    refusal = refuter.refused_inside(part, ground.whole)
+    return refuter.refused(part, ground.whole) if refusal is None and part.within is not None else refusal
 
 
 def _placed_quickly(
     part: NeedPart, need: Need, domains: Sequence[EqualDomains], ground: Ground, budget: StepBudget
 ) -> list[Spot] | None:
-    """Returns the spots of the first placement that is found and holds."""
     for order, steps in zip(ORDERS, _QUICK_STEPS, strict=True):
         share = budget.share(steps)
         try:
@@ -138,7 +139,7 @@ def _areas(domain: EqualDomains) -> tuple[Area, ...]:
 def _looked_at(
     part: NeedPart, need: Need, domains: Sequence[EqualDomains], ground: Ground, budget: StepBudget
 ) -> SetOutcome:
-    """Returns every way in every domain, with more steps for each domain in every round."""
+    """Looks at every way in every domain, with more steps for each domain in every round."""
     waiting = list(domains)
     unclear = unsure = False
     refused: list[Refusal] = []
@@ -149,16 +150,16 @@ def _looked_at(
             area = _areas(domain)[0]
             share = budget.share(steps)
             try:
-                found = Exact(ground, share).arranged(part, area)
+                arrangement = Exact(ground, share).arranged(part, area)
             except (TooLargeError, TooManyError):
                 unclear = True
             except OutOfStepsError:
                 later.append(domain)
             else:
-                if found is None:
+                if arrangement is None:
                     refused.append(Refusal("C6", part, area, domain=domain, partition=part.within))
                 else:
-                    spots = spots_of(found, ground)
+                    spots = spots_of(arrangement, ground)
                     if holds(spots, need, ground.room):
                         return SetOutcome(part, spots=tuple(spots))
                     unsure = True
@@ -166,7 +167,7 @@ def _looked_at(
                 budget.settle(share)
         waiting = later
         steps *= _MORE
-    if unsure and any(one.future for one in ground.room.classes):
+    if unsure and any(node_class.future for node_class in ground.room.classes):
         return SetOutcome(part, cause=_OF_LABELS)
     if unclear or unsure or not refused:
         return SetOutcome(part, cause=_MANY_WAYS)
@@ -190,14 +191,11 @@ _OTHERWISE = {
 def remedy_for(witness: Witness, outcome: SetOutcome, ground: Ground) -> Witness:
     """Returns the witness with its remedy."""
     trial = _Trial(outcome, ground)
-    found = [one for one in (trial.fewer(witness), trial.broader()) if one]
-    return replace(witness, remedy=", or ".join(found) or _otherwise(witness, outcome, ground))
-
-
-def _otherwise(witness: Witness, outcome: SetOutcome, ground: Ground) -> str:
+    remedies = [remedy for remedy in (trial.fewer(witness), trial.broader()) if remedy]
+    otherwise = _OTHERWISE.get(witness.family, "add nodes")
     if outcome.refusal is not None and witness.family is FitFamily.NODE and no_node_admits(outcome.refusal, ground):
-        return "change their node selector, affinity or tolerations, or add nodes that these admit"
-    return _OTHERWISE.get(witness.family, "add nodes")
+        otherwise = "change their node selector, affinity or tolerations, or add nodes that these admit"
+    return replace(witness, remedy=", or ".join(remedies) or otherwise)
 
 
 class _Trial:
@@ -212,8 +210,13 @@ class _Trial:
     def fewer(self, witness: Witness) -> str:
         """Returns the most pods of a role, or the most children of a group, with which the rest still fits."""
         for name in witness.members[:2]:
-            count = _pods_of(name, self.need)
-            most = self._largest(min(count - 1, self._room_for(name)), partial(_with_pods, name, self.need))
+            counts = _counts(name, self.need)
+            # A role that is needed in several places is left as it is.
+            count = counts[0] if len(counts) == 1 else 0
+            # So many there could be if there were no others.
+            kind = self.ground.kind_of[name]
+            alone = max((self.ground.floors_in(area)[kind] for area in self._areas(self.need)), default=0)
+            most = self._largest(min(count - 1, alone), partial(_with_pods, name, self.need))
             if most:
                 return f"lower the minimum of {name} to {counted(most, 'pod')}"
         if isinstance(self.need, GroupNeed) and self.need.count > 1 and not witness.members:
@@ -233,9 +236,7 @@ class _Trial:
         return ""
 
     def _largest(self, most: int, changed: Callable[[int], Need]) -> int:
-        """Returns the largest number that fits, by halves: if one fits, fewer do. None does if not even one pod does.
-        What the nodes have room for is often the answer, so it is tried early.
-        """
+        """Returns the largest number that fits, by halves, 0 if not even one does. The most is tried early."""
         if most < 1 or not self._fits(changed(1)):
             return 0
         if most == 1 or self._fits(changed(most)):
@@ -250,7 +251,6 @@ class _Trial:
         return low
 
     def _fits(self, need: Need) -> bool:
-        """Returns whether first fit places the pods."""
         ground = self.ground
         part = part_of(need, ground)
         for area in self._areas(need):
@@ -264,11 +264,6 @@ class _Trial:
                 self.budget.left -= share.used
         return False
 
-    def _room_for(self, name: str) -> int:
-        """Returns how many pods of a role there could be at most, if there were no others."""
-        kind = self.ground.kind_of[name]
-        return max((self.ground.floors_in(area)[kind] for area in self._areas(self.need)), default=0)
-
     def _areas(self, need: Need) -> list[Area]:
         """Returns where to try: in the domain that came nearest, or in some large ones if another partition is
         tried.
@@ -279,20 +274,20 @@ class _Trial:
         if refusal is not None and refusal.domain is not None and refusal.partition == need.within:
             return [refusal.domain.area]
         domains = domains_in(self.ground.whole, need.within, self.ground, partitions_below(part_of(need, self.ground)))
-        return [one.area for one in sorted(domains, key=lambda one: -one.area.nodes)[:_LARGEST]]
+        return [domain.area for domain in sorted(domains, key=lambda domain: -domain.area.nodes)[:_LARGEST]]
 
 
 def _partitions(need: Need) -> list[Partition]:
-    own = [] if need.within is None else [need.within]
+    direct = [] if need.within is None else [need.within]
     if isinstance(need, PodsNeed):
-        return own
+        return direct
     seen = {id(child): child for child in need.needs}
     below = [partition for child in seen.values() for partition in _partitions(child)]
-    found: list[Partition] = []
-    for partition in own + below:
-        if partition not in found:
-            found.append(partition)
-    return found
+    partitions: list[Partition] = []
+    for partition in direct + below:
+        if partition not in partitions:
+            partitions.append(partition)
+    return partitions
 
 
 def _within(need: Need, partition: Partition, other: Partition | None) -> Need:
@@ -300,12 +295,6 @@ def _within(need: Need, partition: Partition, other: Partition | None) -> Need:
     if isinstance(need, PodsNeed):
         return replace(need, within=within)
     return replace(need, within=within, needs=tuple(_within(child, partition, other) for child in need.needs))
-
-
-def _pods_of(name: str, need: Need) -> int:
-    """Returns the pods of a role in the one place where it is needed, or none if there are several."""
-    counts = _counts(name, need)
-    return counts[0] if len(counts) == 1 else 0
 
 
 def _counts(name: str, need: Need) -> list[int]:
@@ -329,7 +318,7 @@ def judge(packing: Packing, room: Room | None, steps: int = STEPS) -> FitVerdict
     if packing.unknown:
         return FitVerdict(FitAnswer.UNKNOWN, causes=packing.unknown, assumptions=packing.assumptions)
     grows = room is None or room.grows or room.unknown is not None
-    witness = next((one for one in packing.witnesses if one.scope is FitScope.EVER or not grows), None)
+    witness = next((witness for witness in packing.witnesses if witness.scope is FitScope.EVER or not grows), None)
     witness = witness or over_a_ceiling(packing, room)
     if witness is not None:
         return _never(witness, packing, budget)
@@ -347,7 +336,11 @@ def _on_nodes(packing: Packing, room: Room, budget: StepBudget) -> FitVerdict:
     for need in packing.sets:
         outcome = judge_set(need, ground, budget)
         if outcome.refusal is not None:
-            return _judgement_refused(outcome, packing, ground, budget)
+            witness = witness_of(outcome.refusal, ground)
+            if ground.room.grows:
+                cause = f"the cluster may grow by nodes of unknown shape; on the nodes there are: {witness.why}"
+                return _unknown((cause,), packing, budget)
+            return _never(remedy_for(witness, outcome, ground), packing, budget)
         outcomes.append((need, outcome))
     causes = tuple(dict.fromkeys(outcome.cause for _, outcome in outcomes if outcome.cause))
     causes += _unsure(packing, roles, room)
@@ -368,15 +361,6 @@ def _on_nodes(packing: Packing, room: Room, budget: StepBudget) -> FitVerdict:
     )
 
 
-def _judgement_refused(outcome: SetOutcome, packing: Packing, ground: Ground, budget: StepBudget) -> FitVerdict:
-    assert outcome.refusal is not None  # noqa: S101 - asked for by the caller
-    witness = witness_of(outcome.refusal, ground)
-    if ground.room.grows:
-        cause = f"the cluster may grow by nodes of unknown shape; on the nodes there are: {witness.why}"
-        return _unknown((cause,), packing, budget)
-    return _never(remedy_for(witness, outcome, ground), packing, budget)
-
-
 def _unsure(packing: Packing, roles: Sequence[PackingRole], room: Room) -> tuple[str, ...]:
     """Returns why a placement would not show that the gang fits."""
     causes = dict.fromkeys(packing.left_out)
@@ -389,8 +373,8 @@ def _unsure(packing: Packing, roles: Sequence[PackingRole], room: Room) -> tuple
         unsure = sorted(name for name, amount in role.pods.request.items() if amount > 0 and name in room.unsure)
         if unsure:
             # What only a scheduler counts, such as parts of a GPU, has a space in its name.
-            named = [name for name in unsure if " " not in name] or unsure
-            causes[f"not all nodes say how much they have of {sentence_list(named)}"] = None
+            shown = [name for name in unsure if " " not in name] or unsure
+            causes[f"not all nodes say how much they have of {sentence_list(shown)}"] = None
     return tuple(causes)
 
 
@@ -448,7 +432,7 @@ class Now:
             "domains": list(self.domains),
             "why": self.why or None,
             "nearest": self.nearest,
-            "short": [one._asdict() for one in self.short],
+            "short": [shortfall._asdict() for shortfall in self.short],
             "wouldHaveToGo": None
             if self.leaving is None
             else {"gangs": list(self.leaving.gangs), "ofOtherNamespaces": self.leaving.others},
@@ -497,27 +481,26 @@ class Usage(NamedTuple):
 
     def by_node(self, without: Collection[ObjectKey] = ()) -> dict[str, dict[str, int]]:
         """Returns what is used on each node, without the pods of some gangs, by namespace and name."""
-        found: dict[str, dict[str, int]] = {}
+        used: dict[str, dict[str, int]] = {}
         gone = {pod for gang in without for pod in self.pods.of_gang(*gang)}
         for node in self.pods.nodes:
-            self._add(found, node, self.pods.used_on(node).items())
+            self._add(used, node, self.pods.used_on(node).items())
         for key in gone:
-            self._add(found, self.pods[key].node, ((name, -amount) for name, amount in self.pods[key].amounts))
+            self._add(used, self.pods[key].node, ((name, -amount) for name, amount in self.pods[key].amounts))
         for kept in self.reservations.values():
-            self._add(found, kept.node, kept.amounts)
+            self._add(used, kept.node, kept.amounts)
         for node, amounts in self.lost.items():
-            self._add(found, node, amounts)
-        return found
+            self._add(used, node, amounts)
+        return used
 
-    def _add(self, found: dict[str, dict[str, int]], node: str, amounts: Iterable[tuple[str, int]]) -> None:
-        used = found.setdefault(node, {})
+    def _add(self, by_node: dict[str, dict[str, int]], node: str, amounts: Iterable[tuple[str, int]]) -> None:
+        used = by_node.setdefault(node, {})
         for resource, amount in amounts:
             for name, units in self.counted(resource, amount):
                 used[name] = used.get(name, 0) + units
 
 
 def _lost(node: Node) -> PodAmounts:
-    """Returns what a node may have and cannot give now."""
     return tuple(
         (resource, amount - node.allocatable.get(resource, 0))
         for resource, amount in node.highest.items()
@@ -529,31 +512,32 @@ def free_room(room: Room, usage: Usage, without: Collection[ObjectKey] = ()) -> 
     """Returns what is free of a room, as if the pods of some gangs were gone, without nodes that are yet to come."""
     used = usage.by_node(without)
     classes: list[NodeClass] = []
-    for found in room.classes:
-        if found.future or found.number is None:
+    for node_class in room.classes:
+        if node_class.future or node_class.number is None:
             continue
         alike: dict[tuple[tuple[str, int], ...], list[str]] = {}
-        for node in found.nodes:
+        for node in node_class.nodes:
             if node not in usage.closed:
                 taken = used.get(node, {})
-                left = {resource: max(has - taken.get(resource, 0), 0) for resource, has in found.capacity.items()}
+                left = {resource: max(has - taken.get(resource, 0), 0) for resource, has in node_class.capacity.items()}
                 alike.setdefault(tuple(left.items()), []).append(node)
         classes += [
-            found._replace(capacity=dict(left), number=len(nodes), nodes=tuple(nodes)) for left, nodes in alike.items()
+            node_class._replace(capacity=dict(left), number=len(nodes), nodes=tuple(nodes))
+            for left, nodes in alike.items()
         ]
     return replace(room, classes=tuple(classes), grows=False, memo={})
 
 
 def now_of(packing: Packing, room: Room, usage: Usage, gang: ObjectKey, steps: int = STEPS) -> Now:
     """Returns whether a gang fits now. `gang` is its namespace and name: what its own pods use counts as free."""
-    found, nearest = _estimate(packing, room, usage, gang, steps)
-    if found.answer is not NowAnswer.SHORT:
-        return found
-    return replace(found, leaving=_leaving(_nodes_only(packing), room, usage, gang, nearest, steps))
+    now, nearest = _estimate(packing, room, usage, gang, steps)
+    if now.answer is not NowAnswer.SHORT:
+        return now
+    return replace(now, leaving=_leaving(_nodes_only(packing), room, usage, gang, nearest, steps))
 
 
 def room_now(packing: Packing, room: Room, usage: Usage, gang: ObjectKey, steps: int = STEPS) -> Now:
-    """Returns as `now_of`, without who would have to go: that takes a judgement for each of them."""
+    """Returns the estimate without who would have to go: that takes a judgement for each of them."""
     return _estimate(packing, room, usage, gang, steps)[0]
 
 
@@ -579,7 +563,7 @@ def _nodes_only(packing: Packing) -> Packing:
 
 def _places_in(verdict: FitVerdict, rooms: Sequence[DomainRoom]) -> tuple[str, ...]:
     """Returns the domains of a placement as messages call them, or its nodes where no domain is required."""
-    called = {one.name: one.called for one in rooms}
+    called = {room.name: room.called for room in rooms}
     places = (
         placed.node if placed.domain is None else called.get(placed.domain, placed.domain)
         for placed in verdict.placement
@@ -587,17 +571,15 @@ def _places_in(verdict: FitVerdict, rooms: Sequence[DomainRoom]) -> tuple[str, .
     return tuple(dict.fromkeys(places))
 
 
-def _nearest(domains: Sequence[DomainRoom], named: str | None, short: Sequence[Shortfall]) -> DomainRoom | None:
-    """Returns the domain that comes nearest: the one that the witness names, else the one with most of what is
-    short.
-    """
+def _nearest(domains: Sequence[DomainRoom], domain_name: str | None, short: Sequence[Shortfall]) -> DomainRoom | None:
+    """Returns the domain that the witness names, else the one with most of what is short."""
     for domain in domains:
-        if named in {domain.name, domain.called}:
+        if domain_name in {domain.name, domain.called}:
             return domain
-    lacking = [one.resource for one in short if domains and one.resource in domains[0].total] or list(
+    lacking = [shortfall.resource for shortfall in short if domains and shortfall.resource in domains[0].total] or list(
         domains[0].total if domains else ()
     )
-    return max(domains, key=lambda one: [(one.free or {}).get(name, 0) for name in lacking], default=None)
+    return max(domains, key=lambda room: [(room.free or {}).get(name, 0) for name in lacking], default=None)
 
 
 def _leaving(
@@ -606,7 +588,7 @@ def _leaving(
     """Returns a small set of running gangs without which the gang would fit, or None if there is none."""
     if domain is None:
         return None
-    running = [one for one in _running_in(packing, room, usage, domain) if one != gang][:_MOST_GANGS]
+    running = [other for other in _running_in(packing, room, usage, domain) if other != gang][:_MOST_GANGS]
 
     def enough(gone: Sequence[ObjectKey]) -> bool:
         return judge(packing, free_room(room, usage, [gang, *gone]), steps).answer is FitAnswer.FITS
@@ -614,17 +596,15 @@ def _leaving(
     chosen = _smallest(running, enough)
     if chosen is None:
         return None
-    own = tuple(sorted(name for namespace, name in chosen if namespace == gang[0]))
-    return Leaving(own, len(chosen) - len(own))
+    names = tuple(sorted(name for namespace, name in chosen if namespace == gang[0]))
+    return Leaving(names, len(chosen) - len(names))
 
 
 def _smallest(running: Sequence[ObjectKey], enough: Callable[[Sequence[ObjectKey]], bool]) -> list[ObjectKey] | None:
-    """Returns one gang that is enough, the one that uses least; else the shortest beginning of `running`, those that
-    use most, without what it can do without. None if not even all are enough.
-    """
+    """Returns the one gang that is enough and uses least; else the first ones without those that are not needed."""
     if not enough(running):
         return None
-    alone = next((one for one in running[: -_MOST_ALONE - 1 : -1] if enough([one])), None)
+    alone = next((gang for gang in running[: -_MOST_ALONE - 1 : -1] if enough([gang])), None)
     if alone is not None:
         return [alone]
     low, high = 1, len(running)
@@ -635,8 +615,8 @@ def _smallest(running: Sequence[ObjectKey], enough: Callable[[Sequence[ObjectKey
         else:
             low = middle + 1
     chosen = list(running[:high])
-    for one in list(chosen):
-        others = [other for other in chosen if other != one]
+    for gang in list(chosen):
+        others = [other for other in chosen if other != gang]
         if enough(others):
             chosen = others
     return chosen
@@ -647,19 +627,16 @@ def _running_in(packing: Packing, room: Room, usage: Usage, domain: DomainRoom) 
     partition = next(iter(partitions_of(packing)), None)
     of_nodes = {} if partition is None else domains_by_node(partition)
     uses: dict[ObjectKey, int] = {}
-    for found in room.classes:
-        if found.roles:
-            for node in found.nodes:
-                if domain.name in numbers_in(found._replace(nodes=(node,), number=1), partition, of_nodes):
-                    _add_uses(uses, node, usage, domain.total)
-    return sorted(uses, key=lambda one: (-uses[one], one))
-
-
-def _add_uses(uses: dict[ObjectKey, int], node: str, usage: Usage, total: Mapping[str, int]) -> None:
-    """Adds what each gang uses of a node, in thousandths of what the domain has of each resource."""
-    for key in usage.pods.on(node):
-        pod = usage.pods[key]
-        if pod.gang is not None:
-            counted = (part for resource, amount in pod.amounts for part in usage.counted(resource, amount))
-            share = sum(1000 * amount // total[name] for name, amount in counted if total.get(name))
-            uses[key[0], pod.gang] = uses.get((key[0], pod.gang), 0) + share
+    total = domain.total
+    for node_class in room.classes:
+        for node in node_class.nodes if node_class.roles else ():
+            if domain.name not in numbers_in(node_class._replace(nodes=(node,), number=1), partition, of_nodes):
+                continue
+            for key in usage.pods.on(node):
+                pod = usage.pods[key]
+                if pod.gang is not None:
+                    counted = (part for resource, amount in pod.amounts for part in usage.counted(resource, amount))
+                    # In thousandths of what the domain has of each resource.
+                    share = sum(1000 * amount // total[name] for name, amount in counted if total.get(name))
+                    uses[key[0], pod.gang] = uses.get((key[0], pod.gang), 0) + share
+    return sorted(uses, key=lambda gang: (-uses[gang], gang))

@@ -7,9 +7,10 @@ one bin.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
-from webhook.fit.domains import DomainItem, NeedPart, PartContent, Path, content_of, domains_in, partitions_below
+from webhook.fit.domains import NeedPart, PartContent, Path, content_of, domains_in, partitions_below
 from webhook.fit.ground import Area, Ground
 from webhook.fit.packing import OWN_VALUE
 from webhook.fit.placement import Spot
@@ -36,13 +37,13 @@ class PlacementState:
 
     def bins_of(self, index: int) -> tuple[Bin, ...] | None:
         """Returns the nodes of a class, or None if none of them has pods."""
-        found = self.bins.get(index)
-        return self.before.bins_of(index) if found is None and self.before is not None else found
+        bins = self.bins.get(index)
+        return self.before.bins_of(index) if bins is None and self.before is not None else bins
 
     def pods_in(self, key: int, cell: str) -> tuple[int, ...] | None:
         """Returns the pods by kind in a value of a conflict key, or None if there are none."""
-        found = self.cells.get((key, cell))
-        return self.before.pods_in(key, cell) if found is None and self.before is not None else found
+        pods = self.cells.get((key, cell))
+        return self.before.pods_in(key, cell) if pods is None and self.before is not None else pods
 
     def kept(self) -> PlacementState:
         """Returns the state that this one began with, with what was placed since."""
@@ -55,15 +56,16 @@ class PlacementState:
 
 def cut(bins: Sequence[Bin], ordinal: int) -> tuple[Bin, ...]:
     """Returns the bins with the node of that number in a bin of its own."""
-    found: list[Bin] = []
-    for one in bins:
-        if one.start <= ordinal < one.start + one.number:
-            for start, end in ((one.start, ordinal), (ordinal, ordinal + 1), (ordinal + 1, one.start + one.number)):
+    parts: list[Bin] = []
+    for nodes in bins:
+        if nodes.start <= ordinal < nodes.start + nodes.number:
+            edges = (nodes.start, ordinal, ordinal + 1, nodes.start + nodes.number)
+            for start, end in pairwise(edges):
                 if end > start:
-                    found.append(one._replace(start=start, number=end - start))
+                    parts.append(nodes._replace(start=start, number=end - start))
         else:
-            found.append(one)
-    return tuple(found)
+            parts.append(nodes)
+    return tuple(parts)
 
 
 class Order(NamedTuple):
@@ -99,8 +101,8 @@ class FirstFit:
         state = self._begun(part, area)
         if state is None:
             return None
-        spots = list(self._of_classes(state.spots, area)) if self._pooled else state.spots
-        return list(self._of_copies(spots)) if self._copies else spots
+        spots = list(self._spots_of_classes(state.spots, area)) if self._pooled else state.spots
+        return list(self._spots_of_copies(spots)) if self._copies else spots
 
     def fits(self, part: NeedPart, area: Area) -> bool:
         """Returns whether the pods of a part were placed, without saying where."""
@@ -111,7 +113,7 @@ class FirstFit:
         self._counts = dict(area.counts)
         return self._content(part, (), area, PlacementState())
 
-    def _of_copies(self, spots: Sequence[Spot]) -> Iterator[Spot]:
+    def _spots_of_copies(self, spots: Sequence[Spot]) -> Iterator[Spot]:
         """Yields the pods that several equal parts have together, as pods of each of them."""
         waiting = [list(paths) for paths, _ in self._copies]
         left = [count for _, count in self._copies]
@@ -131,7 +133,7 @@ class FirstFit:
                         waiting[of].pop()
                         left[of] = self._copies[of][1]
 
-    def _of_classes(self, spots: Sequence[Spot], area: Area) -> Iterator[Spot]:
+    def _spots_of_classes(self, spots: Sequence[Spot], area: Area) -> Iterator[Spot]:
         """Yields the nodes of shapes as nodes of the classes that have these shapes, one class after the other."""
         for spot in spots:
             first = 0
@@ -149,24 +151,27 @@ class FirstFit:
             return self._choice(part, path, area, state)
         content = content_of(part, path)
         self.budget.spend(1 + len(content.free) + len(content.items))
-        for item in sorted(content.items, key=self._item_size, reverse=True):
+        for item in sorted(content.items, key=lambda item: self._size(item.part), reverse=True):
             places = list(item.paths)
             if len(places) > 1:
                 self._together(item.part, places, area, state)
             for place in places:
-                found = self._in_a_domain(item.part, place, area, state)
-                if found is None:
+                next_state = self._in_a_domain(item.part, place, area, state)
+                if next_state is None:
                     return None
-                state = found
+                state = next_state
         for place, choice in content.choices:
-            found = self._choice(choice, place, area, state)
-            if found is None:
+            next_state = self._choice(choice, place, area, state)
+            if next_state is None:
                 return None
-            state = found
-        return state if self._free(content, area, state) else None
+            state = next_state
+        for place, kind, count in sorted(content.free, key=lambda entry: self._rank(entry[1], entry[2], area)):
+            if self._pods(place, kind, count, area, state) < count:
+                return None
+        return state
 
     def _together(self, part: NeedPart, places: list[Path], area: Area, state: PlacementState) -> None:
-        """Places many equal parts, as many in one domain as fit, and take away the places of those that were placed."""
+        """Places many equal parts, as many in one domain as fit, and takes away their places."""
         content = content_of(part)
         if content.items or content.choices or part.vector is None:
             return
@@ -190,7 +195,7 @@ class FirstFit:
     ) -> bool:
         """Places the pods of the last `number` of some equal parts."""
         self.budget.spend(1 + len(content.free))
-        for place, kind, count in sorted(content.free, key=lambda one: self._rank(one[1], one[2], area)):
+        for place, kind, count in sorted(content.free, key=lambda entry: self._rank(entry[1], entry[2], area)):
             path = (*_COPIES, len(self._copies))
             self._copies.append(([(*copy, *place) for copy in places[-number:]], count))
             if self._pods(path, kind, count * number, area, state) < count * number:
@@ -204,14 +209,8 @@ class FirstFit:
         number += [there // needed for needed, there in zip(part.sums, totals, strict=True) if needed]
         return min(number, default=0)
 
-    def _free(self, content: PartContent, area: Area, state: PlacementState) -> bool:
-        for place, kind, count in sorted(content.free, key=lambda one: self._rank(one[1], one[2], area)):
-            if self._pods(place, kind, count, area, state) < count:
-                return False
-        return True
-
     def _choice(self, part: NeedPart, path: Path, area: Area, state: PlacementState) -> PlacementState | None:
-        """Returns the cheapest children first, until there are enough."""
+        """Places the cheapest children first, until there are enough."""
         left = part.count
         children = sorted(part.children, key=lambda child: sum(self._size(child.part)))
         for child in children:
@@ -226,17 +225,15 @@ class FirstFit:
             while indexes and left:
                 place = (*path, indexes.pop(0))
                 self.budget.spend(2)
-                found = self._child(child.part, place, area, state)
-                if found is None:
+                if child.part.within is not None:
+                    next_state = self._in_a_domain(child.part, place, area, state)
+                else:
+                    attempt = self._content(child.part, place, area, PlacementState(state))
+                    next_state = None if attempt is None else attempt.kept()
+                if next_state is None:
                     break
-                state, left = found, left - 1
+                state, left = next_state, left - 1
         return state if not left else None
-
-    def _child(self, part: NeedPart, path: Path, area: Area, state: PlacementState) -> PlacementState | None:
-        if part.within is not None:
-            return self._in_a_domain(part, path, area, state)
-        found = self._content(part, path, area, PlacementState(state))
-        return None if found is None else found.kept()
 
     def _in_a_domain(self, part: NeedPart, path: Path, area: Area, state: PlacementState) -> PlacementState | None:
         for domain in self._domains(part, area, state):
@@ -245,8 +242,8 @@ class FirstFit:
             key = (part.key, domain)
             if key in self._failed or not self._may_fit(part, domain):
                 continue
-            if (found := self._content(part, path, domain, PlacementState(state))) is not None:
-                return found.kept()
+            if (next_state := self._content(part, path, domain, PlacementState(state))) is not None:
+                return next_state.kept()
             if not domain.single:
                 self._failed.add(key)
         return None
@@ -257,8 +254,8 @@ class FirstFit:
             return
         domains = domains_in(area, part.within, self.ground, partitions_below(part))
         for domain in reversed(domains) if self.order.roomy else domains:
-            for one in domain.areas:
-                yield from _ordinals(one, state) if one.single else (one,)
+            for domain_area in domain.areas:
+                yield from _ordinals(domain_area, state) if domain_area.single else (domain_area,)
 
     def _may_fit(self, part: NeedPart, area: Area) -> bool:
         if part.vector is None:
@@ -267,9 +264,6 @@ class FirstFit:
         return all(pods <= floor for pods, floor in zip(part.vector, floors, strict=True)) and all(
             needed <= there for needed, there in zip(part.sums, totals, strict=True)
         )
-
-    def _item_size(self, item: DomainItem) -> tuple[float, ...]:
-        return self._size(item.part)
 
     def _size(self, part: NeedPart) -> tuple[float, ...]:
         totals = self.ground.totals_in(self.ground.whole)
@@ -302,7 +296,7 @@ class FirstFit:
         ground = self.ground
         shape = index if self._pooled else ground.shape_of[index]
         self.budget.spend(4)
-        left = wanted = min(count, self._cell_room(kind, shape, state))
+        left = limit = min(count, self._cell_room(kind, shape, state))
         bins = state.bins_of(index)
         if bins is None:
             number = self._counts[index] if self._pooled else ground.number(index)
@@ -311,53 +305,52 @@ class FirstFit:
             bins = cut(bins, area.ordinal)
         new: list[Bin] = []
         # Nodes with pods come first.
-        for one in sorted(bins, key=lambda one: not any(one.taken)):
-            self.budget.spend(2 + len(one.free) // 2)
-            allowed = area.ordinal is None or one.start == area.ordinal
-            fits = self._fits(kind, shape, one) if left and allowed else 0
+        for nodes in sorted(bins, key=lambda nodes: not any(nodes.taken)):
+            self.budget.spend(2 + len(nodes.free) // 2)
+            allowed = area.ordinal is None or nodes.start == area.ordinal
+            fits = self._fits(kind, shape, nodes) if left and allowed else 0
             if not fits:
-                new.append(one)
+                new.append(nodes)
                 continue
-            made = list(self._filled(one, kind, min(left, fits * one.number), fits))
-            new += [filled for filled, _ in made]
-            state.spots += [Spot(path, index, filled.start, filled.number, pods) for filled, pods in made if pods]
-            left -= sum(filled.number * pods for filled, pods in made)
-        if left == wanted:
+            for filled, pods in self._filled(nodes, kind, min(left, fits * nodes.number), fits):
+                new.append(filled)
+                if pods:
+                    state.spots.append(Spot(path, index, filled.start, filled.number, pods))
+                left -= filled.number * pods
+        if left == limit:
             return 0
         state.bins[index] = tuple(new)
         for key, cell in enumerate(ground.shapes[shape].cells):
             if cell is not None and cell != OWN_VALUE:
                 there = list(state.pods_in(key, cell) or (0,) * ground.kinds)
-                there[kind] += wanted - left
+                there[kind] += limit - left
                 state.cells[key, cell] = tuple(there)
-        return wanted - left
+        return limit - left
 
-    def _filled(self, one: Bin, kind: int, pods: int, fits: int) -> Iterator[tuple[Bin, int]]:
+    def _filled(self, nodes: Bin, kind: int, pods: int, fits: int) -> Iterator[tuple[Bin, int]]:
         """Yields the nodes of a bin with pods on them, one node after the other, and how many pods each has got."""
         self.budget.spend(6)
         full, rest = divmod(pods, fits)
-        start = one.start
+        requests = self.ground.requests[kind]
+        start = nodes.start
         for number, each in ((full, fits), (1 if rest else 0, rest)):
             if number:
-                yield self._taken(one, start, number, kind, each), each
+                free = tuple(have - each * request for have, request in zip(nodes.free, requests, strict=True))
+                taken = tuple(there + each * (other == kind) for other, there in enumerate(nodes.taken))
+                yield Bin(start, number, free, taken), each
                 start += number
-        if start < one.start + one.number:
-            yield one._replace(start=start, number=one.start + one.number - start), 0
+        if start < nodes.start + nodes.number:
+            yield nodes._replace(start=start, number=nodes.start + nodes.number - start), 0
 
-    def _taken(self, one: Bin, start: int, number: int, kind: int, pods: int) -> Bin:
-        free = tuple(have - pods * wanted for have, wanted in zip(one.free, self.ground.requests[kind], strict=True))
-        taken = tuple(there + pods * (other == kind) for other, there in enumerate(one.taken))
-        return Bin(start, number, free, taken)
-
-    def _fits(self, kind: int, shape: int, one: Bin) -> int:
+    def _fits(self, kind: int, shape: int, nodes: Bin) -> int:
         ground = self.ground
         row = ground.node_conflicts[shape][kind]
-        if row and any(there and row >> other & 1 for other, there in enumerate(one.taken)):
+        if row and any(there and row >> other & 1 for other, there in enumerate(nodes.taken)):
             return 0
-        fits = ground.floors[shape][kind] - one.taken[kind]
-        for have, wanted in zip(one.free, ground.requests[kind], strict=True):
-            if wanted:
-                fits = min(fits, have // wanted)
+        fits = ground.floors[shape][kind] - nodes.taken[kind]
+        for have, request in zip(nodes.free, ground.requests[kind], strict=True):
+            if request:
+                fits = min(fits, have // request)
         return max(fits, 0)
 
     def _cell_room(self, kind: int, shape: int, state: PlacementState) -> int:
@@ -379,7 +372,7 @@ class FirstFit:
 def _ordinals(area: Area, state: PlacementState) -> Iterator[Area]:
     """Yields one node of a class for each way that its nodes are filled."""
     index = area.classes[0]
-    starts = [one.start for one in state.bins_of(index) or ()] or [0]
+    starts = [nodes.start for nodes in state.bins_of(index) or ()] or [0]
     for start in starts:
         single = Area(area.counts, area.classes, single=True)
         single.ordinal = start if area.ordinal is None else area.ordinal

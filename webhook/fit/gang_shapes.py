@@ -42,10 +42,9 @@ from webhook.workloads.volcano_job import QUEUE, SCHEDULER, is_volcano_job, leas
 
 class MemberShape(NamedTuple):
     """The pods that a gang has of one template. The gang starts with `minimum` of them; `pods` is their number.
-    `required` is the node label key of the domain that they must share, `required_at` the field that says so.
-
-    `role` is what people call the template: members with the same role have the same template. `part` is the name of
-    the member in the gang object, where that is another.
+    `required` is the node label key of the domain that they must share, `required_at` the field that says so. `role` is
+    what people call the template: members with the same role have the same template. `part` is the name of the member
+    in the gang object, where that is another.
     """
 
     name: str
@@ -133,8 +132,8 @@ class ControllerChanges(NamedTuple):
         """Returns a template with the tolerations. Raises `Malformed`."""
         if not self.tolerations:
             return template
-        own = sequence(template.spec.get("tolerations"))
-        return template.with_spec({**template.spec, "tolerations": [*own, *self.tolerations]})
+        tolerations = sequence(template.spec.get("tolerations"))
+        return template.with_spec({**template.spec, "tolerations": [*tolerations, *self.tolerations]})
 
 
 NO_CHANGES = ControllerChanges()
@@ -144,10 +143,10 @@ def changes_of(workload: OptedInWorkload) -> ControllerChanges:
     """Returns what the controller of a workload changes. Raises `Malformed`."""
     if isinstance(workload, LeaderWorkerSet) and workload.annotations.get(SUBGROUP_EXCLUSIVE):
         return ControllerChanges(left_out=(_EXCLUSIVE.format("LeaderWorkerSet"),))
-    named = {key for annotations in _annotations(workload) for key in _OF_JOB_SET if key in annotations}
+    keys = {key for annotations in _annotations(workload) for key in _OF_JOB_SET if key in annotations}
     return ControllerChanges(
-        (_GIVEN_NODES,) if jobset.NODE_SELECTOR in named else (),
-        (_EXCLUSIVE.format("JobSet"),) if jobset.EXCLUSIVE in named else (),
+        (_GIVEN_NODES,) if jobset.NODE_SELECTOR in keys else (),
+        (_EXCLUSIVE.format("JobSet"),) if jobset.EXCLUSIVE in keys else (),
     )
 
 
@@ -170,9 +169,9 @@ def shapes_of_set(
     workload: PodCliqueSet, scheduler: str, facts: ClusterFacts, generation: GroveGeneration | None = None
 ) -> list[GangShape]:
     """Returns the gangs of one replica of a PodCliqueSet: the first, then one for each scaling group that adds some."""
-    if workload.replicas <= 0 or _deleted(workload.raw):
+    if workload.replicas <= 0 or _is_deleted(workload.raw):
         return []
-    return list(_OfSet(workload, scheduler, facts, generation_of(facts, generation)).shapes())
+    return list(_SetShapes(workload, scheduler, facts, generation_of(facts, generation)).shapes())
 
 
 def shapes_of_workload(workload: OptedInWorkload, volcano: str | None = None) -> list[GangShape]:
@@ -181,37 +180,41 @@ def shapes_of_workload(workload: OptedInWorkload, volcano: str | None = None) ->
     unless it changes more of its runtime's pods than their number. A Volcano Job has one for the scheduler `volcano`.
     """
     if volcano is not None and is_volcano_job(workload):
-        return [] if workload.finished or _deleted(workload.raw) else _of_volcano_job(workload, volcano)
+        return [] if workload.finished or _is_deleted(workload.raw) else _volcano_shapes(workload, volcano)
     barred = no_gang(workload)
-    if workload.finished or _deleted(workload.raw) or (barred is not None and not barred.is_made):
+    if workload.finished or _is_deleted(workload.raw) or (barred is not None and not barred.is_made):
         return []
-    if isinstance(workload, ShapedWorkload) and not _is_whole(workload):
+    if isinstance(workload, ShapedWorkload) and (
+        # Kueue may start an elastic workload in parts. Some fields of a template say nothing of resources.
+        ELASTIC_JOB in {**workload.labels, **workload.annotations} or any(part.flat for part in workload.shape.parts)
+    ):
         return []
     if workload.together is not None:
         # Its LeaderWorkerSets, which have the template of the leader too, are judged when they are made.
         return []
-    if isinstance(workload, MadeJobSet) and _is_out_of_date(workload):
-        return []
+    if isinstance(workload, MadeJobSet):
+        # The runtime's pods are not the TrainJob's if it is over, or may change what they need.
+        train_job = workload.train_job
+        if train_job.finished or _is_deleted(train_job.raw) or changes_pods(workload):
+            return []
     if isinstance(workload, LeaderWorkerSet):
-        return [] if workload.replicas <= 0 else [_of_group(workload)]
-    found = []
+        return [] if workload.replicas <= 0 else [_shape_of_replica(workload)]
+    shapes = []
     changes = changes_of(workload)
     for gang in gangs_of(workload):
         members = tuple(
-            _of_part(gang, member.name, part, part.pods, changes, part.needed)
+            _member_of_part(gang, member.name, part, part.pods, changes, part.needed)
             for member in gang.members
             for part in gang.parts[member.name]
         )
-        found.append(_of_opted_in(gang, members, changes))
-        if len(found) == MOST_SHAPES:
+        shapes.append(_shape_of_opted_in(gang, members, changes))
+        if len(shapes) == MOST_SHAPES:
             break
-    return found
+    return shapes
 
 
-def _of_volcano_job(workload: OptedInWorkload, scheduler: str) -> list[GangShape]:
-    """Returns the gang that Volcano makes of the tasks whose pods are created first; none if another scheduler places
-    some of them.
-    """
+def _volcano_shapes(workload: OptedInWorkload, scheduler: str) -> list[GangShape]:
+    """Returns the gang of the tasks whose pods Volcano creates first; none if another scheduler places some."""
     least = least_pods(workload)
     parts = {part.path: part for part in workload.parts if part.pods > 0}
     of_job = text(workload.spec.get("schedulerName")) or SCHEDULER
@@ -222,9 +225,9 @@ def _of_volcano_job(workload: OptedInWorkload, scheduler: str) -> list[GangShape
     members = [(part.name, part.pods) for part in first]
     minimums = {part.name: least[part.path] for part in first}
     gang = OptedInGang(workload, workload.name, members, {part.name: (part,) for part in first}, minimums)
-    shape = _of_opted_in(
+    shape = _shape_of_opted_in(
         gang,
-        tuple(_of_part(gang, part.name, part, part.pods, minimum=least[part.path]) for part in first),
+        tuple(_member_of_part(gang, part.name, part, part.pods, minimum=least[part.path]) for part in first),
         changes_of(workload),
     )
     stated = minimum_of(workload)
@@ -237,43 +240,28 @@ def _of_volcano_job(workload: OptedInWorkload, scheduler: str) -> list[GangShape
     return [shape._replace(left_out=(*shape.left_out, *left_out), queue=queue)]
 
 
-def _is_whole(workload: ShapedWorkload) -> bool:
-    """Returns whether the templates of a workload say what its pods need: an object with some fields of a template says
-    nothing of resources. Kueue may start an elastic workload in parts.
-    """
-    return ELASTIC_JOB not in {**workload.labels, **workload.annotations} and not any(
-        part.flat for part in workload.shape.parts
-    )
-
-
 def _is_named(raw: Mapping[str, Any]) -> bool:
     """Returns whether an object has its name already, and does not get one at creation."""
     return bool(mapping(raw.get("metadata")).get("name"))
 
 
-def _deleted(raw: Mapping[str, Any]) -> bool:
+def _is_deleted(raw: Mapping[str, Any]) -> bool:
     return mapping(raw.get("metadata")).get("deletionTimestamp") is not None
 
 
-def _is_out_of_date(workload: MadeJobSet) -> bool:
-    """Returns whether the runtime's pods are not the TrainJob's: it is over, or may change what they need."""
-    train_job = workload.train_job
-    return train_job.finished or _deleted(train_job.raw) or changes_pods(workload)
-
-
-def _of_group(workload: LeaderWorkerSet) -> GangShape:
+def _shape_of_replica(workload: LeaderWorkerSet) -> GangShape:
     """Returns one group of a LeaderWorkerSet, without a revision. Leader and workers with one template are one role."""
     gang = next(gangs_of(workload))
     (name,) = gang.parts
     roles: dict[FieldPath, MemberShape] = {}
     for part in workload.parts:
-        known = roles.get(part.place)
-        count = part.each + (0 if known is None else known.pods)
-        roles[part.place] = _of_part(gang, name, part, count)
-    return _of_opted_in(gang, tuple(roles.values()), changes_of(workload))._replace(more=workload.replicas - 1)
+        before = roles.get(part.place)
+        count = part.each + (0 if before is None else before.pods)
+        roles[part.place] = _member_of_part(gang, name, part, count)
+    return _shape_of_opted_in(gang, tuple(roles.values()), changes_of(workload))._replace(more=workload.replicas - 1)
 
 
-def _of_part(
+def _member_of_part(
     gang: OptedInGang,
     member: str,
     part: Part,
@@ -285,21 +273,14 @@ def _of_part(
     needed = pods if minimum is None else minimum
     workload = gang.workload
     label = NAME_LABELS.get(workload.kind)
-    named = _is_named(workload.raw) and len(workload.name) <= LABEL_VALUE_LIMIT
-    written = {label: workload.name} if label is not None and named else {}
-    return MemberShape(
-        f"{gang.name}-{role}",
-        part.place,
-        changes.made(part.template),
-        needed,
-        pods,
-        role=role,
-        part=member,
-        written=written,
-    )
+    has_name_label = _is_named(workload.raw) and len(workload.name) <= LABEL_VALUE_LIMIT
+    written = {label: workload.name} if label is not None and has_name_label else {}
+    template = changes.made(part.template)
+    name = f"{gang.name}-{role}"
+    return MemberShape(name, part.place, template, needed, pods, role=role, part=member, written=written)
 
 
-def _of_opted_in(gang: OptedInGang, members: tuple[MemberShape, ...], changes: ControllerChanges) -> GangShape:
+def _shape_of_opted_in(gang: OptedInGang, members: tuple[MemberShape, ...], changes: ControllerChanges) -> GangShape:
     workload = gang.workload
     return GangShape(
         gang.name,
@@ -321,7 +302,7 @@ class _Domain(NamedTuple):
     unknown: str | None = None
 
 
-class _OfSet:
+class _SetShapes:
     """The gangs of a PodCliqueSet."""
 
     def __init__(
@@ -347,27 +328,27 @@ class _OfSet:
         members = [self._member(clique, clique.name, 1) for clique in workload.cliques if clique.group is None]
         subsets: list[SubsetShape] = []
         left = MOST_LISTED
-        for one in groups:
-            listed = min(one.group.first_replicas, left) if self._has_domains(one) else 0
+        for replicas in groups:
+            listed = min(replicas.group.first_replicas, left) if self._has_domains(replicas) else 0
             left -= listed
             for index in range(listed):
-                self._add_replica(one, index, members, subsets)
-            if (rest := one.group.first_replicas - listed) > 0:
-                if self._has_domains(one):
-                    self._left_out[f"the domains of the replicas of {one.group.name} above {listed}"] = None
-                members += [self._member(clique, f"{one.group.name}-{clique.name}", rest) for clique in one.cliques]
+                self._add_replica(replicas, index, members, subsets)
+            if (rest := replicas.group.first_replicas - listed) > 0:
+                if self._has_domains(replicas):
+                    self._left_out[f"the domains of the replicas of {replicas.group.name} above {listed}"] = None
+                members += [
+                    self._member(clique, f"{replicas.group.name}-{clique.name}", rest) for clique in replicas.cliques
+                ]
         yield self._shape(self._names.first(self._base), workload.topology, members, subsets, 1)
-        for one in [one for one in groups if one.group.further_replicas][: MOST_SHAPES - 1]:
-            yield self._further(one)
+        further = [replicas for replicas in groups if replicas.group.further_replicas]
+        yield from map(self._further, further[: MOST_SHAPES - 1])
 
-    def _further(self, one: GroupCliques) -> GangShape:
-        """Returns the gang of a scaling-group replica above the minimum. The constraint of its group is that of the
-        whole gang up to v0.1.0-alpha.11, and one on a subset of it since.
-        """
-        group = one.group
+    def _further(self, replicas: GroupCliques) -> GangShape:
+        """Returns the gang of a further replica. Its group's constraint is on the whole gang up to v0.1.0-alpha.11."""
+        group = replicas.group
         members: list[MemberShape] = []
         subsets: list[SubsetShape] = []
-        self._add_replica(one, max(group.min_available, 0), members, subsets)
+        self._add_replica(replicas, max(group.min_available, 0), members, subsets)
         whole = self._workload.topology
         if self._legacy:
             subsets, whole = [], group.topology or whole
@@ -394,15 +375,15 @@ class _OfSet:
         )
 
     def _add_replica(
-        self, one: GroupCliques, index: int, members: list[MemberShape], subsets: list[SubsetShape]
+        self, replicas: GroupCliques, index: int, members: list[MemberShape], subsets: list[SubsetShape]
     ) -> None:
-        name = f"{one.group.name}-{index}"
-        own = [self._member(clique, f"{name}-{clique.name}", 1) for clique in one.cliques]
-        members += own
-        domain = self._domain(one.group.topology)
+        name = f"{replicas.group.name}-{index}"
+        replica_members = [self._member(clique, f"{name}-{clique.name}", 1) for clique in replicas.cliques]
+        members += replica_members
+        domain = self._domain(replicas.group.topology)
         if domain.key is not None and domain.at is not None:
-            named = tuple(member.name for member in own)
-            subsets.append(SubsetShape(f"{self._base}-{name}", named, domain.key, domain.at))
+            names = tuple(member.name for member in replica_members)
+            subsets.append(SubsetShape(f"{self._base}-{name}", names, domain.key, domain.at))
 
     def _member(self, clique: Clique, name: str, times: int) -> MemberShape:
         # Of many replicas that are counted together, the domain of each is left out.
@@ -423,9 +404,7 @@ class _OfSet:
         )
 
     def _written(self, clique: Clique, labels: Mapping[str, str]) -> Mapping[str, str]:
-        """Returns the labels that Grove's operator writes into the pods of a clique. The gang's own name may have a
-        number that the operator chooses.
-        """
+        """Returns the labels that Grove writes into the pods of a clique. The operator may number a gang's name."""
         if not _is_named(self._workload.raw):
             return {grove.LABEL_MANAGED_BY: grove.MANAGED_BY_GROVE}
         group = {} if clique.group is None else {grove.LABEL_SCALING_GROUP: f"{self._base}-{clique.group.name}"}
@@ -437,9 +416,8 @@ class _OfSet:
             **labels,
         }
 
-    def _has_domains(self, one: GroupCliques) -> bool:
-        """Returns whether the replicas of a group must be told apart."""
-        topologies = (one.group.topology, *(clique.topology for clique in one.cliques))
+    def _has_domains(self, replicas: GroupCliques) -> bool:
+        topologies = (replicas.group.topology, *(clique.topology for clique in replicas.cliques))
         return any(topology is not None and topology.required for topology in topologies)
 
     def _domain(self, topology: Topology | None) -> _Domain:
@@ -457,9 +435,7 @@ class _OfSet:
 
 
 def changes_pods(workload: MadeJobSet) -> bool:
-    """Returns whether a TrainJob may change the resources, the nodes or the tolerations of its runtime's pods, in a way
-    that the JobSet which is made here lacks.
-    """
+    """Returns whether a TrainJob may change what its runtime's pods need, in a way that the JobSet here lacks."""
     spec = workload.train_job.spec
     if not workload.resources_known:
         return True
@@ -469,16 +445,15 @@ def changes_pods(workload: MadeJobSet) -> bool:
 
 
 def _patches_pods(patch: object) -> bool:
-    """Returns whether a runtime patch says anything about the spec of pods."""
-    found: object = patch
+    holder: object = patch
     for field in ("trainingRuntimeSpec", "template", "spec"):
-        found = found.get(field) if isinstance(found, Mapping) else None
-    jobs = found.get("replicatedJobs") if isinstance(found, Mapping) else None
+        holder = holder.get(field) if isinstance(holder, Mapping) else None
+    jobs = holder.get("replicatedJobs") if isinstance(holder, Mapping) else None
     for job in _items(jobs):
-        one: object = job
+        job_holder: object = job
         for field in ("template", "spec", "template", "spec"):
-            one = one.get(field) if isinstance(one, Mapping) else None
-        if one:
+            job_holder = job_holder.get(field) if isinstance(job_holder, Mapping) else None
+        if job_holder:
             return True
     return False
 
@@ -509,13 +484,13 @@ _OF_REQUESTS = ("gpu-fraction", "gpu-memory", "nvidia.com/mig-")
 
 
 def shape_of_gang(podgang: PodGang, pods: Mapping[str, Iterable[Pod]], record: Record) -> GangShape | None:
-    """Returns the shape of a gang with these pods, by the name of their member. Return None if a pod is on a node, has
+    """Returns the shape of a gang with these pods, by the name of their member; None if a pod is on a node, has
     ended or is being deleted: the gang is not fresh. Raises `Malformed`.
     """
-    known = {member: list(found) for member, found in pods.items()}
-    if not all(_is_fresh(pod) for found in known.values() for pod in found):
+    pods_by_member = {member: list(member_pods) for member, member_pods in pods.items()}
+    if not all(_is_fresh(pod) for member_pods in pods_by_member.values() for pod in member_pods):
         return None
-    templates = {name: [_ungated(pod.template) for pod in found] for name, found in known.items()}
+    templates = {name: [_ungated(pod.template) for pod in member_pods] for name, member_pods in pods_by_member.items()}
     return shape_of_templates(podgang, templates, record)
 
 
@@ -533,31 +508,23 @@ def shape_of_templates(podgang: PodGang, pods: Mapping[str, Sequence[PodTemplate
     """
     members, left_out = [], []
     for member in podgang.members:
-        found = pods.get(member.name, ())
-        if not found or any(kept(found[0]) != kept(other) for other in found[1:]):
+        templates = pods.get(member.name, ())
+        if not templates or any(kept(templates[0]) != kept(other) for other in templates[1:]):
             if member.min_replicas > 0:
-                left_out.append(f"the pods of {member.name}, which {'differ' if found else 'are missing'}")
+                left_out.append(f"the pods of {member.name}, which {'differ' if templates else 'are missing'}")
             continue
-        template = found[0]
+        template = templates[0]
         required = member.constraint.required
         at = None if required is None else member.constraint.path / "required"
-        members.append(
-            MemberShape(
-                member.name,
-                template.spec_path,
-                template,
-                max(member.min_replicas, 0),
-                len(found),
-                required,
-                at,
-                part=member.name,
-            )
-        )
-    named = {member.name for member in members}
+        path, minimum = template.spec_path, max(member.min_replicas, 0)
+        pods_there = len(templates)
+        members.append(MemberShape(member.name, path, template, minimum, pods_there, required, at, part=member.name))
+    names = {member.name for member in members}
     subsets = [
-        SubsetShape(one.name, inside, one.constraint.required, one.constraint.path / "required")
-        for one in podgang.group_configs
-        if one.constraint.required is not None and (inside := tuple(name for name in one.members if name in named))
+        SubsetShape(config.name, inside, config.constraint.required, config.constraint.path / "required")
+        for config in podgang.group_configs
+        if config.constraint.required is not None
+        and (inside := tuple(name for name in config.members if name in names))
     ]
     whole = podgang.constraint.required
     return GangShape(
@@ -580,14 +547,13 @@ def shape_of_templates(podgang: PodGang, pods: Mapping[str, Sequence[PodTemplate
 def kept(template: PodTemplate) -> str:
     """Returns what two pods must have in common to be equal for a scheduler."""
     spec = template.spec
-    found: dict[str, Any] = {field: spec.get(field) for field in _OF_PODS if spec.get(field)}
+    parts: dict[str, Any] = {field: spec.get(field) for field in _OF_PODS if spec.get(field)}
     for field in ("containers", "initContainers"):
-        found[field] = [
-            [mapping(one).get(of_container) for of_container in _OF_CONTAINERS] for one in sequence(spec.get(field))
-        ]
-    found["labels"] = {key: value for key, value in template.labels.items() if key not in OF_ONE_POD}
-    found["annotations"] = {key: value for key, value in template.annotations.items() if key.startswith(_OF_REQUESTS)}
-    return json.dumps(found, sort_keys=True, default=str)
+        containers = map(mapping, sequence(spec.get(field)))
+        parts[field] = [[container.get(name) for name in _OF_CONTAINERS] for container in containers]
+    parts["labels"] = {key: value for key, value in template.labels.items() if key not in OF_ONE_POD}
+    parts["annotations"] = {key: value for key, value in template.annotations.items() if key.startswith(_OF_REQUESTS)}
+    return json.dumps(parts, sort_keys=True, default=str)
 
 
 def _is_fresh(pod: Pod) -> bool:

@@ -42,20 +42,20 @@ def conflicts_of(roles: Sequence[PackingRole], kind_of: Mapping[str, int], value
     kinds = len(set(kind_of.values()))
     apart: dict[str, list[int]] = {}
     most: dict[str, list[int | None]] = {}
-    for one in roles:
-        kind = kind_of[one.name]
-        for rule in one.pods.apart:
+    for role in roles:
+        kind = kind_of[role.name]
+        for rule in role.pods.apart:
             rows = apart.setdefault(rule.key, [0] * kinds)
             for name in rule.roles:
                 if (matched := kind_of.get(name)) is not None:
                     rows[kind] |= 1 << matched
                     rows[matched] |= 1 << kind
-        for limit in one.pods.spread:
+        for limit in role.pods.spread:
             if values.get(limit.key, 0) >= limit.min_domains:
                 continue
             limits = most.setdefault(limit.key, [None] * kinds)
-            known = limits[kind]
-            limits[kind] = limit.most if known is None else min(known, limit.most)
+            before = limits[kind]
+            limits[kind] = limit.most if before is None else min(before, limit.most)
     return Conflicts(
         _by_ports(roles, kind_of, kinds),
         {key: tuple(rows) for key, rows in apart.items() if any(rows)},
@@ -64,24 +64,22 @@ def conflicts_of(roles: Sequence[PackingRole], kind_of: Mapping[str, int], value
 
 
 def _by_ports(roles: Sequence[PackingRole], kind_of: Mapping[str, int], kinds: int) -> tuple[int, ...]:
-    """Returns, by kind, the kinds with which it has a host port in common. The work grows with the ports, not with the
-    pairs of them.
-    """
+    """Returns, by kind, the kinds with a host port in common. The work grows with the ports, not their pairs."""
     used: dict[tuple[int, str], dict[str, set[int]]] = {}
     for role in roles:
         for port in role.pods.ports:
             addresses = used.setdefault((port.number, port.protocol), {})
             addresses.setdefault(port.address, set()).add(kind_of[role.name])
-    found = [0] * kinds
+    conflicting = [0] * kinds
     for addresses in used.values():
-        masks = {address: sum(1 << kind for kind in own) for address, own in addresses.items()}
+        masks = {address: sum(1 << kind for kind in users) for address, users in addresses.items()}
         everywhere = reduce(or_, (mask for address, mask in masks.items() if address in ALL_ADDRESSES), 0)
         every = reduce(or_, masks.values())
-        for address, own in addresses.items():
+        for address, users in addresses.items():
             overlapping = every if address in ALL_ADDRESSES else masks[address] | everywhere
-            for kind in own:
-                found[kind] |= overlapping
-    return tuple(found)
+            for kind in users:
+                conflicting[kind] |= overlapping
+    return tuple(conflicting)
 
 
 # Stands for a node group that grows without limit: more nodes than any gang has pods.
@@ -103,9 +101,8 @@ class NodeShape(NamedTuple):
 
 
 class Area:
-    """A part of the nodes: `counts` of shapes, and the classes that they come from.
-
-    With `single` it is one node: any of its class, or the one with number `ordinal`. `nodes` is their number.
+    """A part of the nodes: `counts` of shapes, and the classes that they come from. With `single` it is one node: any
+    of its class, or the one with number `ordinal`. `nodes` is their number.
     """
 
     __slots__ = ("classes", "counts", "floors", "inner", "nodes", "ordinal", "shaped", "single", "totals")
@@ -134,13 +131,14 @@ class Ground:
         for role in roles:
             first.setdefault(self.kind_of[role.name], role)
         self.roles = tuple(first[kind] for kind in range(self.kinds))
-        needed = [_needed(role) for role in self.roles]
-        shared = [_devices(need for one in role.pods.shared_devices for need in one.devices) for role in self.roles]
-        requested = {name for one in needed + shared for name in one if one[name] > 0}
+        # Devices are resources: those of each driver, and of all drivers together.
+        needed = [{**role.pods.request, **_devices(role.pods.devices)} for role in self.roles]
+        shared = [_devices(need for claim in role.pods.shared_devices for need in claim.devices) for role in self.roles]
+        requested = {name for amounts in needed + shared for name in amounts if amounts[name] > 0}
         self.resources = tuple(sorted(requested - room.unsure))
-        self.requests = tuple(tuple(max(one.get(name, 0), 0) for name in self.resources) for one in needed)
+        self.requests = tuple(tuple(max(amounts.get(name, 0), 0) for name in self.resources) for amounts in needed)
         # What a pod shares with others by a claim: its node must have that beside what each pod has for itself.
-        self.shared = tuple(tuple(one.get(name, 0) for name in self.resources) for one in shared)
+        self.shared = tuple(tuple(amounts.get(name, 0) for name in self.resources) for amounts in shared)
         self.conflicts = conflicts_of(roles, self.kind_of, _label_values(roles, room))
         self.keys = self.conflicts.keys
         self.shapes, self.shape_of = self._shapes()
@@ -195,25 +193,25 @@ class Ground:
 
     def preferred(self, kind: int) -> list[int]:
         """Returns the shapes that a kind may use, those first that fewest others may use and that waste least."""
-        if (found := self._preferred.get(kind)) is None:
+        if (shapes := self._preferred.get(kind)) is None:
             usable = [shape for shape in range(len(self.shapes)) if self.floors[shape][kind]]
-            found = self._preferred[kind] = sorted(usable, key=lambda shape: self._waste(shape, kind))
-        return found
+            shapes = self._preferred[kind] = sorted(usable, key=lambda shape: self._waste(shape, kind))
+        return shapes
 
     def largest(self, kind: int) -> float:
         """Returns the largest part of all there is of a resource that a pod of a kind requests."""
-        if (found := self._largest.get(kind)) is None:
+        if (share := self._largest.get(kind)) is None:
             totals = self.totals_in(self.whole)
             parts = [want / have for want, have in zip(self.requests[kind], totals, strict=True) if have]
-            found = self._largest[kind] = max(parts, default=0.0)
-        return found
+            share = self._largest[kind] = max(parts, default=0.0)
+        return share
 
     def _waste(self, shape: int, kind: int) -> tuple[float, ...]:
         others = sum(1 for floor in self.floors[shape] if floor)
         left = 0.0
-        for have, wanted in zip(self.shapes[shape].capacity, self.requests[kind], strict=True):
+        for have, request in zip(self.shapes[shape].capacity, self.requests[kind], strict=True):
             if have:
-                left += (have - wanted * self.floors[shape][kind]) / have
+                left += (have - request * self.floors[shape][kind]) / have
         return others, left
 
     def cell_caps(self, kind: int, key: int) -> int | None:
@@ -249,28 +247,31 @@ class Ground:
         masks: dict[frozenset[str], int] = {}
         capacities: dict[tuple[int, int], tuple[int, ...]] = {}
         shared = _shared_values(self.keys, self.room)
-        found = []
-        known: dict[tuple[int, int, int], int] = {}
-        for one in self.room.classes:
-            alike = id(one.roles), id(one.capacity), id(one.devices)
-            if not self.keys and (index := known.get(alike)) is not None:
-                found.append(index)
+        numbers = []
+        by_identity: dict[tuple[int, int, int], int] = {}
+        for node in self.room.classes:
+            alike = id(node.roles), id(node.capacity), id(node.devices)
+            if not self.keys and (index := by_identity.get(alike)) is not None:
+                numbers.append(index)
                 continue
-            if (mask := masks.get(one.roles)) is None:
-                mask = masks[one.roles] = sum(
-                    1 << kind for kind in {self.kind_of[name] for name in one.roles if name in self.kind_of}
+            if (mask := masks.get(node.roles)) is None:
+                mask = masks[node.roles] = sum(
+                    1 << kind for kind in {self.kind_of[name] for name in node.roles if name in self.kind_of}
                 )
             # Classes of equal nodes mostly share their maps.
-            seen = id(one.capacity), id(one.devices)
+            seen = id(node.capacity), id(node.devices)
             if (capacity := capacities.get(seen)) is None:
-                capacity = capacities[seen] = tuple(_capacity(one, name) for name in self.resources)
-            cells = tuple(_cell(one, key, shared[key]) for key in self.keys)
-            known[alike] = shapes.setdefault(NodeShape(capacity, self._spreadable(mask, one), cells), len(shapes))
-            found.append(known[alike])
-        return list(shapes), found
+                capacity = capacities[seen] = tuple(_capacity(node, name) for name in self.resources)
+            values = ((node.labels.get(key), shared[key]) for key in self.keys)
+            cells = tuple(value if value is None or value in many else OWN_VALUE for value, many in values)
+            by_identity[alike] = shapes.setdefault(
+                NodeShape(capacity, self._spreadable(mask, node), cells), len(shapes)
+            )
+            numbers.append(by_identity[alike])
+        return list(shapes), numbers
 
     def _spreadable(self, mask: int, node: NodeClass) -> int:
-        """Returns a node without the key of a spread constraint is not usable."""
+        """Returns the mask without the kinds that a spread constraint keeps off nodes without its key."""
         for key, most in self.conflicts.most.items():
             if key not in node.labels and not node.future:
                 for kind, cap in enumerate(most):
@@ -279,22 +280,23 @@ class Ground:
         return mask
 
     def _on_nodes(self) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
-        """Returns, by shape, the kinds that cannot be on a node together, and how many pods of each it takes. Shapes
-        that differ only in the values of labels have the same.
-        """
-        known: dict[Any, tuple[tuple[int, ...], tuple[int, ...]]] = {}
-        found = []
+        """Returns, by shape, the kinds that share no node, and how many pods of each fit. Labels make no difference."""
+        of_alike: dict[Any, tuple[tuple[int, ...], tuple[int, ...]]] = {}
+        of_shapes = []
         for shape in self.shapes:
             alike = shape.capacity, shape.kinds, tuple([cell is None for cell in shape.cells])
-            if (both := known.get(alike)) is None:
+            if (both := of_alike.get(alike)) is None:
                 conflicts = self._on_one_node(shape)
-                both = known[alike] = conflicts, self._floors_on(shape, conflicts)
-            found.append(both)
-        return [conflicts for conflicts, _ in found], [floors for _, floors in found]
+                both = of_alike[alike] = (
+                    conflicts,
+                    tuple(self._floor_on(shape, conflicts, kind) for kind in range(self.kinds)),
+                )
+            of_shapes.append(both)
+        return [conflicts for conflicts, _ in of_shapes], [floors for _, floors in of_shapes]
 
     def _on_one_node(self, shape: NodeShape) -> tuple[int, ...]:
-        """By kind, the kinds that cannot be on a node of the shape beside it: by ports, or as the node has a value of
-        the key, which then only its own pods and those of its neighbours share.
+        """Returns, by kind, the kinds that cannot be on a node of the shape beside it: by ports, or as the node has a
+        value of the key, which then only its own pods and those of its neighbours share.
         """
         rows = list(self.conflicts.node)
         for key, cell in zip(self.keys, shape.cells, strict=True):
@@ -302,18 +304,15 @@ class Ground:
                 rows = [mine | more for mine, more in zip(rows, self.conflicts.apart[key], strict=True)]
         return tuple(rows)
 
-    def _floors_on(self, shape: NodeShape, conflicts: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(self._floor_on(shape, conflicts, kind) for kind in range(self.kinds))
-
     def _floor_on(self, shape: NodeShape, conflicts: tuple[int, ...], kind: int) -> int:
         if not shape.kinds >> kind & 1:
             return 0
         floor = UNLIMITED
-        for have, wanted, shared in zip(shape.capacity, self.requests[kind], self.shared[kind], strict=True):
+        for have, request, shared in zip(shape.capacity, self.requests[kind], self.shared[kind], strict=True):
             if shared:
-                floor = min(floor, max(have - shared, -1) // wanted if wanted else int(have >= shared) * UNLIMITED)
-            elif wanted:
-                floor = min(floor, have // wanted)
+                floor = min(floor, max(have - shared, -1) // request if request else int(have >= shared) * UNLIMITED)
+            elif request:
+                floor = min(floor, have // request)
         if conflicts[kind] >> kind & 1:
             floor = min(floor, 1)
         for key, cell in enumerate(shape.cells):
@@ -336,23 +335,18 @@ def ground_of(roles: Sequence[PackingRole], room: Room) -> Ground:
 def _signature(role: PackingRole) -> tuple[Any, ...]:
     pods = role.pods
     devices = tuple(need[:2] + need[3:] for need in pods.devices)
-    shared = tuple((one.claim, tuple(need[:2] + need[3:] for need in one.devices)) for one in pods.shared_devices)
+    shared = tuple((claim.claim, tuple(need[:2] + need[3:] for need in claim.devices)) for claim in pods.shared_devices)
     spread = tuple(limit[:3] for limit in pods.spread)
     apart = tuple((rule.key, rule.roles) for rule in pods.apart)
     return tuple(sorted(pods.request.items())), devices, shared, pods.ports, apart, spread
 
 
-def _needed(role: PackingRole) -> dict[str, int]:
-    """Returns what a pod needs, its devices as resources: of each driver, and of all drivers together."""
-    return {**role.pods.request, **_devices(role.pods.devices)}
-
-
 def _devices(needs: Iterable[DeviceNeed]) -> dict[str, int]:
-    found: dict[str, int] = {}
+    devices: dict[str, int] = {}
     for need in needs:
         for driver in {"", need.driver or ""}:
-            found[DEVICES + driver] = found.get(DEVICES + driver, 0) + need.number
-    return found
+            devices[DEVICES + driver] = devices.get(DEVICES + driver, 0) + need.number
+    return devices
 
 
 def _capacity(node: NodeClass, resource: str) -> int:
@@ -364,49 +358,38 @@ def _capacity(node: NodeClass, resource: str) -> int:
 
 
 def _kinds(roles: Sequence[PackingRole], room: Room) -> Mapping[str, int]:
-    """Number the roles. Two are one kind if they have equal needs, may use the same nodes and conflict with none."""
-    admitted = {one.roles for one in room.classes}
-    named = {name for role in roles for rule in role.pods.apart for name in rule.roles}
+    """Numbers the roles. Two are one kind if they have equal needs, may use the same nodes and conflict with none."""
+    admitted = {node.roles for node in room.classes}
+    apart_names = {name for role in roles for rule in role.pods.apart for name in rule.roles}
     numbers: dict[Any, int] = {}
-    found: dict[str, int] = {}
+    kinds: dict[str, int] = {}
     for role in roles:
         pods = role.pods
-        alone = bool(pods.ports or pods.apart or pods.spread or role.name in named)
+        alone = bool(pods.ports or pods.apart or pods.spread or role.name in apart_names)
         usable = frozenset(names for names in admitted if role.name in names)
         key: Any = role.name if alone else (_signature(role), usable)
-        found[role.name] = numbers.setdefault(key, len(numbers))
-    return found
+        kinds[role.name] = numbers.setdefault(key, len(numbers))
+    return kinds
 
 
 def _label_values(roles: Sequence[PackingRole], room: Room) -> dict[str, int]:
-    """Returns how many values the label of each spread constraint may have."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for key in {limit.key for role in roles for limit in role.pods.spread}:
-        values = {one.labels[key] for one in room.classes if key in one.labels} - {OWN_VALUE}
-        own = sum(UNLIMITED if one.number is None else one.number for one in room.classes if _own(one, key))
-        unseen = any(one.future and key not in one.labels for one in room.classes)
-        found[key] = UNLIMITED if unseen else len(values) + own
-    return found
-
-
-def _own(node: NodeClass, key: str) -> bool:
-    return node.labels.get(key) == OWN_VALUE
+        values = {node.labels[key] for node in room.classes if key in node.labels} - {OWN_VALUE}
+        numbers = (node.number for node in room.classes if node.labels.get(key) == OWN_VALUE)
+        distinct = sum(UNLIMITED if number is None else number for number in numbers)
+        unseen = any(node.future and key not in node.labels for node in room.classes)
+        counts[key] = UNLIMITED if unseen else len(values) + distinct
+    return counts
 
 
 def _shared_values(keys: Sequence[str], room: Room) -> dict[str, frozenset[str]]:
-    """By key, the values that more than one node has."""
+    """Returns, by key, the values that more than one node has."""
     shared = {}
     for key in keys:
         nodes: dict[str, int] = {}
-        for one in room.classes:
-            if (value := one.labels.get(key)) is not None and value != OWN_VALUE:
-                nodes[value] = nodes.get(value, 0) + (UNLIMITED if one.number is None else one.number)
+        for node in room.classes:
+            if (value := node.labels.get(key)) is not None and value != OWN_VALUE:
+                nodes[value] = nodes.get(value, 0) + (UNLIMITED if node.number is None else node.number)
         shared[key] = frozenset(value for value, count in nodes.items() if count > 1)
     return shared
-
-
-def _cell(node: NodeClass, key: str, shared: frozenset[str]) -> str | None:
-    value = node.labels.get(key)
-    if value is None or value in shared:
-        return value
-    return OWN_VALUE

@@ -57,36 +57,34 @@ def capacity_of(
     reading: PodReading,
 ) -> dict[str, int]:
     """Returns what a node can give of these resources. `gpu_memory` is the value of its label."""
-    found = {resource: highest.get(resource, 0) for resource in resources}
+    capacity = {resource: highest.get(resource, 0) for resource in resources}
     if reading.oversubscribes and oversubscribed is not None:
         for resource, amount in oversubscribed.items():
-            if resource in found:
-                found[resource] += amount
-    if reading.requests.kai_gpus and not KAI_GPUS.isdisjoint(found):
+            if resource in capacity:
+                capacity[resource] += amount
+    if reading.requests.kai_gpus and not KAI_GPUS.isdisjoint(capacity):
         gpus = sum(amount for resource, amount in highest.items() if is_gpu_name(resource))
         pooled = {GPUS: gpus, GPU_PARTS: 1000 * gpus, GPU_MEMORY: gpus * memory_of_gpu(gpu_memory)}
-        found |= {resource: amount for resource, amount in pooled.items() if resource in found}
-    return found
+        capacity |= {resource: amount for resource, amount in pooled.items() if resource in capacity}
+    return capacity
 
 
 def memory_of_gpu(label: str | None) -> int:
     """Returns the MiB that a GPU of a node has at most; 0 without a label, as KAI then places no such pod there."""
-    found = int64(label or "0") or 0
-    return found if found < _TEBIBYTE_IN_MIB else math.ceil(found / _BYTES_IN_MIB)
+    memory = int64(label or "0") or 0
+    return memory if memory < _TEBIBYTE_IN_MIB else math.ceil(memory / _BYTES_IN_MIB)
 
 
 def template_amounts(template: NodeTemplate) -> dict[str, int]:
-    """Returns the allocatable of a node group of the configuration, rounded up. What it does not state of storage and
-    pod slots has no limit.
-    """
-    found = dict.fromkeys(_UNSTATED, LIMITLESS)
-    for resource, said in template.allocatable.items():
+    """Returns the allocatable of a configured node group, rounded up; unstated storage and pod slots have no limit."""
+    amounts = dict.fromkeys(_UNSTATED, LIMITLESS)
+    for resource, quantity in template.allocatable.items():
         try:
-            amount = amount_of(resource, said)
+            amount = amount_of(resource, quantity)
         except Malformed:
             amount = LIMITLESS
-        found[resource] = -(-amount * (100 + _MARGIN) // 100) if resource in _ESTIMATED else amount
-    return found
+        amounts[resource] = -(-amount * (100 + _MARGIN) // 100) if resource in _ESTIMATED else amount
+    return amounts
 
 
 class Same:
@@ -122,32 +120,33 @@ class NodeTraits(NamedTuple):
     def compared(self) -> frozenset[str]:
         """The label keys whose values are compared as numbers."""
         return frozenset(
-            one.key
+            requirement.key
             for _, eligibility in self.roles
             for term in eligibility.terms or ()
-            for one in term
-            if one.operator in {"Gt", "Lt"}
+            for requirement in term
+            if requirement.operator in {"Gt", "Lt"}
         )
 
     @property
     def named_nodes(self) -> frozenset[str]:
         """The names of nodes that a role reads."""
-        found: set[str] = set()
+        names: set[str] = set()
         for _, eligibility in self.roles:
             if eligibility.node_name is not None:
-                found.add(eligibility.node_name)
+                names.add(eligibility.node_name)
             for term in eligibility.terms or ():
-                found.update(value for one in term if one.field for value in one.values)
-        return frozenset(found)
+                names.update(value for requirement in term if requirement.field for value in requirement.values)
+        return frozenset(names)
 
     def named_values(self, key: str) -> frozenset[str]:
         """Returns the values of a label that a role names."""
-        found: set[str] = set()
+        values: set[str] = set()
         for _, eligibility in self.roles:
-            found.update(value for named, value in eligibility.selector if named == key)
+            values.update(value for label, value in eligibility.selector if label == key)
             for term in eligibility.terms or ():
-                found.update(value for one in term if one.key == key and not one.field for value in one.values)
-        return frozenset(found)
+                of_label = (requirement for requirement in term if requirement.key == key and not requirement.field)
+                values.update(value for requirement in of_label for value in requirement.values)
+        return frozenset(values)
 
 
 def traits_of(packing: Packing) -> NodeTraits:
@@ -164,12 +163,12 @@ def traits_of(packing: Packing) -> NodeTraits:
         shown.update(partition.keys, partition.wanted)
     resources: dict[str, None] = {}
     for role in roles.values():
-        shown.update(one.key for one in role.pods.apart)
-        shown.update(one.key for one in role.pods.spread)
+        shown.update(rule.key for rule in role.pods.apart)
+        shown.update(limit.key for limit in role.pods.spread)
         resources |= dict.fromkeys(role.pods.request)
     read = {key for _, eligibility in roles for key in eligibility.keys}
     objects: dict[int, Mapping[str, frozenset[str]]] = {
-        id(one.members): one.members for one in partitions.values() if one.members is not None
+        id(partition.members): partition.members for partition in partitions.values() if partition.members is not None
     }
     return NodeTraits(
         tuple(roles),
@@ -223,28 +222,28 @@ class Around(NamedTuple):
 
     def devices_of(self, name: str) -> Mapping[str, int]:
         """Returns the devices of a node by driver."""
-        known: Mapping[str, Mapping[str, int]] = {} if self.devices is None else self.devices.value
-        return known.get(name) or {}
+        by_node: Mapping[str, Mapping[str, int]] = {} if self.devices is None else self.devices.value
+        return by_node.get(name) or {}
 
 
 class NodeView:
     """The classes of the nodes for one question about them. It is kept with the nodes."""
 
-    def __init__(self, asked: NodeTraits, around: Around) -> None:
-        self._asked = asked
+    def __init__(self, traits: NodeTraits, around: Around) -> None:
+        self._traits = traits
         self._around = around
-        by_memory = (GPU_MEMORY_LABEL,) if GPU_MEMORY in asked.resources else ()
-        self._read = frozenset((*asked.read, *by_memory))
-        self._wanted = tuple(dict.fromkeys((*asked.read, *asked.shown, *by_memory)))
+        by_memory = (GPU_MEMORY_LABEL,) if GPU_MEMORY in traits.resources else ()
+        self._read = frozenset((*traits.read, *by_memory))
+        self._label_keys = tuple(dict.fromkeys((*traits.read, *traits.shown, *by_memory)))
         # Of the memory of GPUs each node needs its own value.
-        self._compared = asked.compared
+        self._compared = traits.compared
         self._by_memory = frozenset(by_memory)
-        self._named_nodes = asked.named_nodes
-        self._domains = _domains_of(asked)
+        self._named_nodes = traits.named_nodes
+        self._domains = _domains_of(traits)
         self._by_eligibility: dict[Eligibility, set[str]] = {}
-        for name, eligibility in asked.roles:
+        for name, eligibility in traits.roles:
             self._by_eligibility.setdefault(eligibility, set()).add(name)
-        self._checks = sum(one.size for one in self._by_eligibility)
+        self._checks = sum(eligibility.size for eligibility in self._by_eligibility)
         # At which change of the groups the classes were made.
         self._changed: tuple[int, int] | None = None
         self._classes: tuple[NodeClass, ...] | None = None
@@ -252,60 +251,58 @@ class NodeView:
         self.stopped: frozenset[str] = frozenset()
         self._forget((), ())
 
-    def _forget(self, keys: tuple[str, ...], own: tuple[str, ...]) -> None:
-        """Begins again, with nodes grouped by the values of `keys`. Where each node has its own value, as for the keys
-        `own`, a group tells only that there is one.
-        """
-        self._keys, self._own = keys, own
-        self._named = {key: values for key in own if (values := self._asked.named_values(key))}
-        self._alone = bool(self._named or self._named_nodes or self._domains or self._around.devices)
-        places = {key: place for place, key in enumerate((*keys, *own))}
+    def _forget(self, keys: tuple[str, ...], own_keys: tuple[str, ...]) -> None:
+        """Begins again, with nodes grouped by the values of `keys`. Of `own_keys` each node has its own value."""
+        self._keys, self._own_keys = keys, own_keys
+        self._named_values = {key: values for key in own_keys if (values := self._traits.named_values(key))}
+        self._alone = bool(self._named_values or self._named_nodes or self._domains or self._around.devices)
+        places = {key: place for place, key in enumerate((*keys, *own_keys))}
         # Among the values of a group, those that roles and capacities depend on, and those that a class shows.
         self._deciding = _picked([place for key, place in places.items() if key in self._read])
-        shown = [key for key in self._asked.shown if key in places]
+        shown = [key for key in self._traits.shown if key in places]
         self._shown, self._showing = tuple(shown), _picked([places[key] for key in shown])
         self._roles: dict[tuple[Any, ...], frozenset[str]] = {}
         self._kinds = _Kinds()
         self._groups: dict[int, _Group] = {}
         self._numbers: dict[_Class, int] = {}
-        self._made: dict[int, tuple[list[tuple[str, ...]], NodeClass]] = {}
+        self._of_numbers: dict[int, tuple[list[tuple[str, ...]], NodeClass]] = {}
         self._labels: dict[tuple[str | None, ...], Mapping[str, str]] = {}
 
     @property
     def weight(self) -> int:
         """How many classes or groups are kept."""
-        return max(len(self._made), len(self._groups))
+        return max(len(self._of_numbers), len(self._groups))
 
     def classes(self, nodes: Nodes) -> tuple[NodeClass, ...] | None:
-        """Returns the classes, in the order of their first nodes; None if that takes too much work. If nothing changed
-        that the gang sees, it is the same object as before.
-        """
-        keys, own = self._split(nodes)
-        if not self._compared.isdisjoint(own):
+        """Returns the classes by their first nodes, the same object if nothing changed; None if that takes long."""
+        keys, own_keys = self._split(nodes)
+        if not self._compared.isdisjoint(own_keys):
             # A number that each node has its own of makes each node a kind of its own.
             return None
-        if (keys, own) != (self._keys, self._own):
-            self._forget(keys, own)
+        if (keys, own_keys) != (self._keys, self._own_keys):
+            self._forget(keys, own_keys)
             self._changed = None
-        groups = nodes.groups(keys, own)
+        groups = nodes.groups(keys, own_keys)
         # Labels of single nodes may change without their group.
-        changed = (groups.changed, nodes.revision if self._named else 0)
+        changed = (groups.changed, nodes.revision if self._named_values else 0)
         if changed != self._changed:
             kept = bool(self._groups)
-            found = self._parts(groups, nodes)
-            if found is None and kept:
+            parts = self._parts(groups, nodes)
+            if parts is None and kept:
                 # Much of it may be of nodes that are gone.
-                self._forget(keys, own)
-                found = self._parts(groups, nodes)
-            self._classes = None if found is None else self._classes_of(found)
+                self._forget(keys, own_keys)
+                parts = self._parts(groups, nodes)
+            self._classes = None if parts is None else self._classes_of(parts)
             self._changed = changed
         return self._classes
 
     def _split(self, nodes: Nodes) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Returns the label keys of the question that nodes have: those to group by, and those of own values."""
-        keys = [key for key in self._wanted if nodes.has_key(key)]
-        own = tuple(key for key in keys if key not in self._by_memory and _is_own(nodes, key))
-        return tuple(key for key in keys if key not in own), own
+        keys = [key for key in self._label_keys if nodes.has_key(key)]
+        # These divide the nodes into so many that each is better taken as one of its kind.
+        many = (key for key in keys if key not in self._by_memory and len(nodes.values_of(key)) > _FEW_VALUES)
+        own_keys = tuple(key for key in many if nodes.is_unique(key))
+        return tuple(key for key in keys if key not in own_keys), own_keys
 
     def _parts(self, groups: Mapping[NodeGroup, NodeNames], nodes: Nodes) -> dict[int, list[tuple[str, ...]]] | None:
         """Returns the names of the nodes of each class, by its number; None if that takes too much work."""
@@ -317,110 +314,101 @@ class NodeView:
     def _numbered(self, groups: Mapping[NodeGroup, NodeNames], nodes: Nodes) -> dict[int, list[tuple[str, ...]]]:
         self._kinds.begin()
         before, self._groups = self._groups, {}
-        found: dict[int, list[tuple[str, ...]]] = {}
+        parts: dict[int, list[tuple[str, ...]]] = {}
         stopped: set[str] = set()
-        by_label = bool(self._named)
+        by_label = bool(self._named_values)
         for group, names in groups.items():
             ordered = names.ordered()
-            known = before.get(id(names))
-            if known is None or known.ordered is not ordered or (by_label and known.touched != names.touched):
-                known = self._group(group, names, nodes)
-            self._groups[id(names)] = known
-            for number, some in known.parts:
-                found.setdefault(number, []).append(some)
-            if known.stopped:
-                stopped |= known.stopped
+            kept = before.get(id(names))
+            if kept is None or kept.ordered is not ordered or (by_label and kept.touched != names.touched):
+                kept = self._group(group, names, nodes)
+            self._groups[id(names)] = kept
+            for number, some in kept.parts:
+                parts.setdefault(number, []).append(some)
+            if kept.stopped:
+                stopped |= kept.stopped
         self.stopped = frozenset(stopped)
-        return found
+        return parts
 
     def _group(self, group: NodeGroup, names: NodeNames, nodes: Nodes) -> _Group:
         ordered = names.ordered()
         if self._alone:
             seen = self._seen_in(ordered, nodes)
-            parts = tuple([(self._number(group, one), tuple(some)) for one, some in seen.items()])
+            parts = tuple([(self._number(group, view), tuple(some)) for view, some in seen.items()])
         else:
             parts = ((self._number(group, _NOTHING_SEEN), ordered),)
         return _Group(names, ordered, names.touched, parts, self._kinds.stopped(group))
 
     def _classes_of(self, parts: Mapping[int, list[tuple[str, ...]]]) -> tuple[NodeClass, ...]:
-        before, self._made = self._made, {}
+        before, self._of_numbers = self._of_numbers, {}
         numbered = list(self._numbers)
         for number, names in parts.items():
-            made = before.get(number)
-            if made is None or made[0] != names:
-                made = (names, self._class_of(numbered[number], names))
-            self._made[number] = made
-        classes = tuple(sorted([one for _, one in self._made.values()], key=lambda one: one.nodes[0]))
+            kept = before.get(number)
+            if kept is None or kept[0] != names:
+                kept = (names, self._class_of(numbered[number], names))
+            self._of_numbers[number] = kept
+        classes = tuple(sorted([node for _, node in self._of_numbers.values()], key=lambda node: node.nodes[0]))
         # A group may have many parts, such as the members of a hundred racks.
         if max(len(self._numbers), len(self._roles)) > 2 * sum(map(len, parts.values())) + _SPARE:
-            self._forget(self._keys, self._own)
+            self._forget(self._keys, self._own_keys)
         return classes
 
-    def _class_of(self, one: _Class, names: list[tuple[str, ...]]) -> NodeClass:
+    def _class_of(self, class_key: _Class, names: list[tuple[str, ...]]) -> NodeClass:
         every = names[0] if len(names) == 1 else tuple(sorted([name for some in names for name in some]))
-        capacity, roles = self._kinds.kinds[one.kind]
-        labels = self._labels.get(one.shown)
+        capacity, roles = self._kinds.kinds[class_key.kind]
+        labels = self._labels.get(class_key.shown)
         if labels is None:
-            shown = zip(self._shown, one.shown, strict=False)
-            labels = self._labels[one.shown] = {key: value for key, value in shown if value is not None}
-        return NodeClass(capacity, labels, len(every), roles, every, dict(one.devices) if one.devices else _NO_DEVICES)
+            shown = zip(self._shown, class_key.shown, strict=False)
+            labels = self._labels[class_key.shown] = {key: value for key, value in shown if value is not None}
+        devices = dict(class_key.devices) if class_key.devices else _NO_DEVICES
+        return NodeClass(capacity, labels, len(every), roles, every, devices)
 
     def _seen_in(self, names: tuple[str, ...], nodes: Nodes) -> Mapping[_Seen, list[str]]:
-        """Returns the nodes of a group by what the gang sees of single nodes."""
-        found: dict[_Seen, list[str]] = {}
+        by_view: dict[_Seen, list[str]] = {}
         for name in names:
             labels = nodes[name].labels
-            own = tuple((key, value) for key, values in self._named.items() if (value := labels.get(key)) in values)
+            label_values = self._named_values.items()
+            own_labels = tuple((key, value) for key, values in label_values if (value := labels.get(key)) in values)
             devices = tuple(sorted(self._around.devices_of(name).items()))
-            known = name if name in self._named_nodes else ""
-            found.setdefault(_Seen(known, own, self._domains.get(name, ()), devices), []).append(name)
-        return found
+            shown_name = name if name in self._named_nodes else ""
+            by_view.setdefault(_Seen(shown_name, own_labels, self._domains.get(name, ()), devices), []).append(name)
+        return by_view
 
     def _number(self, group: NodeGroup, seen: _Seen) -> int:
-        """Returns the number of the class of such nodes."""
         deciding = self._deciding(group.values)
         key = (id(group.highest), id(group.oversubscribed), group.taints, deciding, seen)
         kind = self._kinds.by_identity.get(key)
         if kind is None:
             kind = self._kinds.by_identity[key] = self._kind(group, seen)
-        told = self._kinds.kinds[kind][1] or self._asked.every_domain
-        found = _Class(
-            kind,
-            self._showing(group.values) if told else (),
-            seen.domains,
-            seen.devices if self._asked.with_devices else (),
-        )
-        return self._numbers.setdefault(found, len(self._numbers))
+        shows_labels = self._kinds.kinds[kind][1] or self._traits.every_domain
+        shown = self._showing(group.values) if shows_labels else ()
+        devices = seen.devices if self._traits.with_devices else ()
+        return self._numbers.setdefault(_Class(kind, shown, seen.domains, devices), len(self._numbers))
 
     def _kind(self, group: NodeGroup, seen: _Seen) -> int:
-        """Returns the number of what such nodes can give and to which roles."""
-        labels = self._labels_of(group)
+        values = zip((*self._keys, *self._own_keys), group.values, strict=True)
+        labels = {key: value for key, value in values if value is not None}
         claims = dict(seen.devices).get("", 0)
         reading = self._around.reading
         highest = {**group.highest, **({GPUS_BY_CLAIMS: claims} if reading.gpus_by_claims else {})}
         memory = labels.get(GPU_MEMORY_LABEL)
-        capacity = capacity_of(self._asked.resources, highest, group.oversubscribed, memory, reading)
+        capacity = capacity_of(self._traits.resources, highest, group.oversubscribed, memory, reading)
         return self._kinds.number(capacity, self._roles_on(group, seen, labels))
 
-    def _labels_of(self, group: NodeGroup) -> dict[str, str]:
-        keys = (*self._keys, *self._own)
-        return {key: value for key, value in zip(keys, group.values, strict=True) if value is not None}
-
     def _roles_on(self, group: NodeGroup, seen: _Seen, labels: Mapping[str, str]) -> frozenset[str]:
-        """Returns the roles that may use such nodes."""
         key = (group.taints, self._deciding(group.values), seen.name, seen.labels)
-        found = self._roles.get(key)
-        if found is None:
+        admitted = self._roles.get(key)
+        if admitted is None:
             if len(self._roles) * self._checks > _MOST_CHECKS:
                 raise _TooManyChecksError
             taints = [taint for taint in group.taints if taint not in self._around.startup_taints]
-            found = self._roles[key] = frozenset(
+            admitted = self._roles[key] = frozenset(
                 role
                 for eligibility, roles in self._by_eligibility.items()
                 if eligibility.admits(seen.name, {**labels, **dict(seen.labels)}, taints)
                 for role in roles
             )
-        return found
+        return admitted
 
 
 class _Kinds:
@@ -451,17 +439,15 @@ class _Kinds:
 
     def stopped(self, group: NodeGroup) -> frozenset[str]:
         """Returns the resources of which such nodes state none."""
-        found = self._stopped.get(id(group.highest))
-        if found is None:
-            found = frozenset(resource for resource, amount in group.highest.items() if not amount)
-            self._stopped[id(group.highest)] = found
-        return found
+        resources = self._stopped.get(id(group.highest))
+        if resources is None:
+            resources = frozenset(resource for resource, amount in group.highest.items() if not amount)
+            self._stopped[id(group.highest)] = resources
+        return resources
 
 
 class _Group(NamedTuple):
-    """What is known of a group: its names as they were, its parts with the numbers of their classes. `names` is kept,
-    so that no other group gets its identity.
-    """
+    """What is known of a group of nodes. `names` is kept, so that no other group gets its identity."""
 
     names: NodeNames
     ordered: tuple[str, ...]
@@ -471,9 +457,7 @@ class _Group(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """What a gang sees of a node alone: its name and labels of its own, if a role names them; the objects that have it
-    as a member; its devices.
-    """
+    """What a gang sees of a node alone: name and labels that roles name, objects that list it, and its devices."""
 
     name: str
     labels: tuple[tuple[str, str], ...]
@@ -485,7 +469,7 @@ _NOTHING_SEEN = _Seen("", (), (), ())
 
 
 class _Class(NamedTuple):
-    """What makes a class: the number of its kind, the values of the labels that it shows, its domains and devices."""
+    """What makes a class: its kind, the values of the labels that it shows, its domains and devices."""
 
     kind: int
     shown: tuple[str | None, ...]
@@ -503,21 +487,14 @@ def _picked(places: list[int]) -> Callable[[tuple[str | None, ...]], tuple[str |
     return itemgetter(*places)
 
 
-def _is_own(nodes: Nodes, key: str) -> bool:
-    """Returns whether a label divides the nodes into so many that each is better taken as one of its kind."""
-    values = nodes.values_of(key)
-    return len(values) > _FEW_VALUES and nodes.is_unique(key)
-
-
-def _domains_of(asked: NodeTraits) -> dict[str, tuple[tuple[int, str], ...]]:
-    """Returns the domains of each node, for partitions whose domains name their nodes."""
-    found: dict[str, list[tuple[int, str]]] = {}
-    for index, members in enumerate(asked.members):
+def _domains_of(traits: NodeTraits) -> dict[str, tuple[tuple[int, str], ...]]:
+    by_node: dict[str, list[tuple[int, str]]] = {}
+    for index, members in enumerate(traits.members):
         domains: Mapping[str, frozenset[str]] = members.value
         for domain, names in domains.items():
             for name in names:
-                found.setdefault(name, []).append((index, domain))
-    return {name: tuple(sorted(domains)) for name, domains in found.items()}
+                by_node.setdefault(name, []).append((index, domain))
+    return {name: tuple(sorted(domains)) for name, domains in by_node.items()}
 
 
 # A gang that names more label keys of nodes is not judged by nodes: the work is bounded.
@@ -539,7 +516,6 @@ def room_of(
     devices: Mapping[str, Mapping[str, int]] | None = None,
 ) -> Room | None:
     """Returns the nodes by class; None if no nodes are known. The same question about the same nodes has the same Room.
-
     `devices`: by node name and driver, the devices of ResourceSlices there, "" for all drivers; None if they are
     unknown.
     """
@@ -549,24 +525,23 @@ def room_of(
     unknown = _why_unknown(nodes, facts, settings)
     if unknown is not None:
         return Room((), unknown=unknown)
-    asked = traits_of(packing)
-    if len({*asked.read, *asked.shown}) > _MOST_KEYS:
+    traits = traits_of(packing)
+    if len({*traits.read, *traits.shown}) > _MOST_KEYS:
         return Room((), unknown="the gang names too many labels of nodes")
-    with_devices = devices if asked.with_devices or reading.gpus_by_claims else None
+    with_devices = devices if traits.with_devices or reading.gpus_by_claims else None
     around = Around(
         reading,
         Same(settings),
         growth_of(facts, settings).grows,
         startup_taints(facts),
-        frozenset(_named_by_class(asked, facts, reading)),
-        _claims_unknown(asked, facts, reading, devices),
+        frozenset(_named_by_class(traits, facts, reading)),
+        _claims_unknown(traits, facts, reading, devices),
         None if with_devices is None else Same(with_devices),
     )
-    return nodes.view((asked, around), lambda: _KeptRoom(asked, around)).of(nodes)
+    return nodes.view((traits, around), lambda: _KeptRoom(traits, around)).room(nodes)
 
 
 def _why_unknown(nodes: Nodes, facts: ClusterFacts, settings: FitSettings) -> str | None:
-    """Returns why the nodes prove nothing, if so."""
     if "nodes" in (facts.partial or ()):
         return "only some of the nodes are known"
     if not nodes and not settings.templates:
@@ -574,27 +549,25 @@ def _why_unknown(nodes: Nodes, facts: ClusterFacts, settings: FitSettings) -> st
     return nodes.problem
 
 
-def _named_by_class(asked: NodeTraits, facts: ClusterFacts, reading: PodReading) -> Iterator[str]:
-    """Yields the requested resources that a DeviceClass stands for, or may stand for where DeviceClasses are not read.
-    Files without a list of served kinds are taken to have none.
-    """
+def _named_by_class(traits: NodeTraits, facts: ClusterFacts, reading: PodReading) -> Iterator[str]:
+    """Yields the requested resources that a DeviceClass stands for, or may where DeviceClasses are not read."""
     if not reading.devices_by_class:
         return
-    known, wanted = facts.device_classes, [resource for resource in asked.resources if is_device(resource)]
-    all_known = known is not None and "device_classes" not in (facts.partial or ())
+    classes, devices = facts.device_classes, [resource for resource in traits.resources if is_device(resource)]
+    all_known = classes is not None and "device_classes" not in (facts.partial or ())
     if not all_known and DEVICE_CLASSES.resource.api in (facts.apis or ()):
-        yield from wanted
+        yield from devices
     else:
-        named = {found.resource for found in (known or {}).values()}
-        yield from (resource for resource in wanted if resource in named)
+        resources = {device_class.resource for device_class in (classes or {}).values()}
+        yield from (resource for resource in devices if resource in resources)
 
 
-def _claims_unknown(asked: NodeTraits, facts: ClusterFacts, reading: PodReading, devices: object) -> bool:
+def _claims_unknown(traits: NodeTraits, facts: ClusterFacts, reading: PodReading, devices: object) -> bool:
     """Returns whether the GPUs of ResourceSlices count and are not known."""
     return (
         reading.gpus_by_claims
         and devices is None
-        and not KAI_GPUS.isdisjoint(asked.resources)
+        and not KAI_GPUS.isdisjoint(traits.resources)
         and RESOURCE_SLICES.resource.api in (facts.apis or ())
     )
 
@@ -602,12 +575,13 @@ def _claims_unknown(asked: NodeTraits, facts: ClusterFacts, reading: PodReading,
 class _KeptRoom:
     """The room of one question. It stays the same object while a gang cannot see that a node changed."""
 
-    def __init__(self, asked: NodeTraits, around: Around) -> None:
+    def __init__(self, traits: NodeTraits, around: Around) -> None:
         settings: FitSettings = around.settings.value
-        self._view = NodeView(asked, around)
-        self._asked = asked
+        self._view = NodeView(traits, around)
+        self._traits = traits
         self._around = around
-        self._future = tuple(_of_template(one, asked, around) for one in settings.templates if one.most != 0)
+        templates = (template for template in settings.templates if template.most != 0)
+        self._future = tuple(_future_nodes(template, traits, around) for template in templates)
         self._revision = -1
         self._room = Room(())
 
@@ -616,27 +590,27 @@ class _KeptRoom:
         """How many classes it keeps: for itself, and for each ground of its room."""
         return self._view.weight + len(self._room.classes) * len(self._room.memo)
 
-    def of(self, nodes: Nodes) -> Room:
+    def room(self, nodes: Nodes) -> Room:
         """Returns the room that the nodes give now."""
         if nodes.revision != self._revision:
-            found = self._made(nodes)
-            if found != self._room:
-                self._room = found
+            room = self._new_room(nodes)
+            if room != self._room:
+                self._room = room
             self._revision = nodes.revision
         return self._room
 
-    def _made(self, nodes: Nodes) -> Room:
-        known = self._view.classes(nodes)
-        if known is None:
+    def _new_room(self, nodes: Nodes) -> Room:
+        node_classes = self._view.classes(nodes)
+        if node_classes is None:
             return Room((), unknown="the pods of the gang differ too much", too_large=True)
-        classes = (*known, *self._future)
-        if len(classes) * len(self._asked.roles) > _MOST_PAIRS:
+        classes = (*node_classes, *self._future)
+        if len(classes) * len(self._traits.roles) > _MOST_PAIRS:
             return Room((), unknown="the nodes differ too much for a gang of so many roles", too_large=True)
-        unsure = _unsure(classes, self._view.stopped, nodes, self._asked, self._around)
+        unsure = _unsure(classes, self._view.stopped, nodes, self._traits, self._around)
         return Room(classes, self._around.grows, unsure=frozenset(unsure))
 
 
-def _of_template(template: NodeTemplate, asked: NodeTraits, around: Around) -> NodeClass:
+def _future_nodes(template: NodeTemplate, traits: NodeTraits, around: Around) -> NodeClass:
     """Returns the class of the nodes that a node group of the configuration may get."""
     # It has no ResourceSlice yet, and the configuration does not tell its devices.
     devices = around.devices_of(_NO_NODE)
@@ -644,27 +618,25 @@ def _of_template(template: NodeTemplate, asked: NodeTraits, around: Around) -> N
     if around.reading.gpus_by_claims:
         amounts[GPUS_BY_CLAIMS] = devices.get(ALL_DRIVERS, 0)
     labels = dict(template.labels)
-    capacity = capacity_of(asked.resources, amounts, None, labels.get(GPU_MEMORY_LABEL), around.reading)
+    capacity = capacity_of(traits.resources, amounts, None, labels.get(GPU_MEMORY_LABEL), around.reading)
     taints = [taint for taint in template.taints if taint not in around.startup_taints]
     # A new node may get any value of a label that the group does not name, such as its zone.
-    unnamed = frozenset(asked.read) - labels.keys()
-    roles = frozenset(name for name, one in asked.roles if one.admits(None, labels, taints, unnamed))
-    shown = {key: labels.get(key, OWN_VALUE) for key in asked.shown if key in labels or key == _HOST}
-    of_claims = dict(devices) if asked.with_devices else {}
+    unnamed = frozenset(traits.read) - labels.keys()
+    roles = frozenset(name for name, eligibility in traits.roles if eligibility.admits(None, labels, taints, unnamed))
+    shown = {key: labels.get(key, OWN_VALUE) for key in traits.shown if key in labels or key == _HOST}
+    of_claims = dict(devices) if traits.with_devices else {}
     return NodeClass(capacity, shown, template.most, roles, (template.name,), of_claims, future=True)
 
 
 def _unsure(
-    classes: Iterable[NodeClass], stopped: frozenset[str], nodes: Nodes, asked: NodeTraits, around: Around
+    classes: Iterable[NodeClass], stopped: frozenset[str], nodes: Nodes, traits: NodeTraits, around: Around
 ) -> Iterator[str]:
-    """Yields the requested resources of which nodes may have more than is known. `stopped` are those of which some node
-    states none.
-    """
+    """Yields the requested resources of which nodes may have more than is known, as some node states none."""
     if any(is_gpu_name(resource) for resource in stopped):
         stopped = stopped | KAI_GPUS
     # Most classes share theirs.
-    capacities = list({id(found.capacity): found.capacity for found in classes}.values())
-    for resource in asked.resources:
+    capacities = list({id(node.capacity): node.capacity for node in classes}.values())
+    for resource in traits.resources:
         if not is_device(resource) and resource not in KAI_GPUS:
             continue
         amounts = [capacity.get(resource, 0) for capacity in capacities]

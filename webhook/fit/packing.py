@@ -99,22 +99,20 @@ FIXED = NodeGrowth(grows=False)
 
 
 def growth_of(facts: ClusterFacts, settings: FitSettings) -> NodeGrowth:
-    """Returns whether nodes may come whose shape is unknown. Node groups in the configuration tell all that may
-    come.
-    """
+    """Returns whether nodes of unknown shape may come. Configured node groups tell all that may come."""
     if settings.templates or settings.nodes is Growth.FIXED:
         return FIXED
     if settings.nodes is Growth.MAY_GROW:
         return NodeGrowth(grows=True, why="the configuration")
-    for part, found in _growers(facts):
-        if found:
+    for part, growers in _growers(facts):
+        if growers:
             return NodeGrowth(grows=True, why=_CALLED[part])
     if facts.node_pools is None and facts.nodes is not None and facts.nodes.has_key(NODE_POOL_LABEL):
         # A list of nodes alone shows that Karpenter made some of them.
         return NodeGrowth(grows=True, why=_CALLED[NODE_POOLS.part])
     if any(check.controller == PROVISIONING for check in (facts.admission_checks or {}).values()):
         return NodeGrowth(grows=True, why="Kueue, which asks for nodes by a ProvisioningRequest")
-    unread = next((part for part, found in _growers(facts) if found is None and _is_served(facts, part)), None)
+    unread = next((part for part, growers in _growers(facts) if growers is None and _is_served(facts, part)), None)
     if unread is None:
         return FIXED
     return NodeGrowth(grows=True, why=f"{_CALLED[unread]}, which could not be read", known=False)
@@ -131,10 +129,8 @@ def _growers(facts: ClusterFacts) -> Iterator[tuple[str, Mapping[object, NodeGro
 
 
 def _is_served(facts: ClusterFacts, part: str) -> bool:
-    """Returns whether the cluster surely serves a kind of that part. Without a list of kinds nothing is known to be
-    missing.
-    """
-    apis = (one.resource.api for one in GROWTH if one.part == part)
+    """Returns whether the cluster surely serves a kind of that part. Without a list of kinds it may."""
+    apis = (projection.resource.api for projection in GROWTH if projection.part == part)
     return facts.apis is not None and any(api in facts.apis or not api.group for api in apis)
 
 
@@ -194,11 +190,10 @@ Need: TypeAlias = PodsNeed | GroupNeed
 
 
 class Ceiling(NamedTuple):
-    """A limit on the sum of what a gang requests, whatever is used now: a quota, a queue or one above it.
-
-    `amounts` has the limited resources only, in the units of `PodNeeds.request`. `counted` gives what one pod of a role
-    counts against it, if that is not its request. `family` and `scope` are those of the finding. `cure` is what to do,
-    other than a smaller gang.
+    """A limit on the sum of what a gang requests, whatever is used now: a quota, a queue or one above it. `amounts` has
+    the limited resources only, in the units of `PodNeeds.request`. `counted` gives what one pod of a role counts
+    against it, if that is not its request. `family` and `scope` are those of the finding. `cure` is what to do, other
+    than a smaller gang.
     """
 
     called: str
@@ -370,11 +365,10 @@ def needs_of(
     namespace: str,
     written: Mapping[str, Mapping[str, str]] = NONE_WRITTEN,
 ) -> PodNeeds:
-    """Returns what a scheduler must find for each pod of a template. Raises `Malformed`.
-
-    `others` has the templates of all roles of the gang by name, this one among them, and `written` what is known of the
-    labels that controllers write into their pods. `stored` templates are those of
-    stored pods: the API server has defaulted them, and admission can add nothing.
+    """Returns what a scheduler must find for each pod of a template. Raises `Malformed`. `others` has the templates of
+    all roles of the gang by name, this one among them, and `written` what is known of the labels that controllers write
+    into their pods. `stored` templates are those of stored pods: the API server has defaulted them, and admission can
+    add nothing.
     """
     if text(template.spec.get("nodeName")) is not None:
         # No scheduler places it.
@@ -417,35 +411,33 @@ class Roles(dict[str, PackingRole]):
 
 
 def roles_of(shape: GangShape, reading: PodReading, claimed: ClusterFacts | None = None) -> Roles:
-    """Returns the roles of the members that the gang needs, as one scheduler reads their pods. `claimed`: the facts
-    about devices, for a scheduler that surely allocates them to claims. Raises `Malformed`.
-    """
+    """Returns the needed roles as a scheduler reads them. `claimed`: facts for their devices. Raises `Malformed`."""
     needed: dict[str, MemberShape] = {}
     for member in shape.needed:
         needed.setdefault(member.called, member)
     templates = {name: member.template for name, member in needed.items()}
     written = _written(shape)
-    found: dict[str, PodNeeds] = {}
+    needs: dict[str, PodNeeds] = {}
     for name, member in needed.items():
         pods = needs_of(
             member.template, reading, templates, stored=shape.stored, namespace=shape.namespace, written=written
         )
-        found[name] = pods if claimed is None else with_devices(pods, member, shape, claimed)
+        needs[name] = pods if claimed is None else with_devices(pods, member, shape, claimed)
     if not reading.both_ways:
-        found = mutual(found)
-    return Roles({name: PackingRole(name, needed[name].at, pods) for name, pods in found.items()})
+        needs = mutual(needs)
+    return Roles({name: PackingRole(name, needed[name].at, pods) for name, pods in needs.items()})
 
 
 def _written(shape: GangShape) -> Mapping[str, Mapping[str, str]]:
     """Returns the labels that controllers write into all pods of each role."""
-    found: dict[str, Mapping[str, str]] = {}
+    written: dict[str, Mapping[str, str]] = {}
     for member in shape.members:
         role = member.called
-        before = found.get(role, member.written)
+        before = written.get(role, member.written)
         if before != member.written:
             before = {key: value for key, value in before.items() if member.written.get(key) == value}
-        found[role] = before
-    return found
+        written[role] = before
+    return written
 
 
 def pods_one_by_one(shape: GangShape, roles: Roles) -> Packing:

@@ -41,19 +41,23 @@ def holds(spots: Sequence[Spot], need: Need, room: Room) -> bool:
 def placed(spots: Iterable[Spot], need: Need, room: Room) -> tuple[PlacedPods, ...]:
     """Returns the placement by node, with the domain that the pods of a need share."""
     spots = tuple(spots)
-    found: list[PlacedPods] = []
+    placement: list[PlacedPods] = []
     roles = {path: (_role(need, path).name, _domain_path(need, path)) for path in {spot.path for spot in spots}}
     together: dict[Path, list[Spot]] = {}
     for spot in spots:
         if (above := roles[spot.path][1]) is not None:
             together.setdefault(above, []).append(spot)
-    domains = {above: _domain_name(need, above, below, room) for above, below in together.items()}
+    domains: dict[Path, str | None] = {}
+    for above, below in together.items():
+        within = need_at(need, above).within
+        domains[above] = None if within is None else min(_shared_domains(within, below, room), default=None)
     for spot in spots:
         role, above = roles[spot.path]
         domain = None if above is None else domains[above]
         node = room.classes[spot.node_class]
-        found += [PlacedPods(role, domain, name, spot.pods) for name in _node_names(node, spot)]
-    return tuple(found)
+        for ordinal in range(spot.start, spot.start + spot.number):
+            placement.append(PlacedPods(role, domain, _node_name(node, spot.node_class, ordinal), spot.pods))
+    return tuple(placement)
 
 
 def _counts(spots: Iterable[Spot]) -> Mapping[Path, int]:
@@ -148,9 +152,7 @@ def _node_holds(node: NodeClass, pods: Sequence[tuple[PackingRole, int]], room: 
 
 
 def _ports_clash(pods: Sequence[tuple[PackingRole, int]]) -> bool:
-    """Returns whether two of the pods of a node have a host port in common. One pass: a pod may have hundreds of
-    ports.
-    """
+    """Returns whether two of the pods of a node share a host port. One pass: a pod may have hundreds of ports."""
     anywhere = {"", "0.0.0.0"}  # noqa: S104 - what a pod may state; nothing is opened
     used: dict[tuple[int, str], set[str]] = {}
     for role, count in pods:
@@ -216,15 +218,14 @@ def _domains_hold(need: Need, depth: int, spots: Sequence[Spot], room: Room) -> 
 
 
 def _shared_domains(partition: Partition, spots: Sequence[Spot], room: Room) -> frozenset[str]:
-    """Returns the domains that all pods are in."""
-    found: frozenset[str] | None = None
+    shared: frozenset[str] | None = None
     of_class: dict[int, list[Spot]] = {}
     for spot in spots:
         of_class.setdefault(spot.node_class, []).append(spot)
     for index, here in of_class.items():
         domains = _domains(partition, index, here, room)
-        found = domains if found is None else found & domains
-    return found or frozenset()
+        shared = domains if shared is None else shared & domains
+    return shared or frozenset()
 
 
 def _domains(partition: Partition, index: int, spots: Sequence[Spot], room: Room) -> frozenset[str]:
@@ -234,13 +235,12 @@ def _domains(partition: Partition, index: int, spots: Sequence[Spot], room: Room
         if len(used) < sum(spot.number for spot in spots):
             used = list(node.nodes)
         return frozenset(
-            name for name, inside in partition.members.items() if used and all(one in inside for one in used)
+            name
+            for name, inside in partition.members.items()
+            if used and all(node_name in inside for node_name in used)
         )
-    alone = (
-        ""
-        if len({(spot.start, spot.number) for spot in spots}) > 1 or spots[0].number > 1
-        else (_node_name(node, index, spots[0].start))
-    )
+    is_one_node = len({(spot.start, spot.number) for spot in spots}) == 1 and spots[0].number == 1
+    alone = _node_name(node, index, spots[0].start) if is_one_node else ""
     if partition.lacks(node.labels):
         return frozenset({alone} - {""}) if partition.own_domain and not node.future else frozenset()
     if any(key not in node.labels for key in partition.wanted):
@@ -253,32 +253,20 @@ def _domains(partition: Partition, index: int, spots: Sequence[Spot], room: Room
 
 def _domain_path(need: Need, path: Path) -> Path | None:
     """Returns the innermost need above a place, or there, whose pods share a domain."""
-    found: Path | None = () if need.within is not None else None
+    above: Path | None = () if need.within is not None else None
     for length, index in enumerate(path, 1):
         assert isinstance(need, GroupNeed)  # noqa: S101 - a path has no step below a leaf
         need = need.needs[index]
         if need.within is not None:
-            found = path[:length]
-    return found
-
-
-def _domain_name(need: Need, path: Path, spots: Sequence[Spot], room: Room) -> str | None:
-    within = need_at(need, path).within
-    return None if within is None else min(_shared_domains(within, spots, room), default=None)
+            above = path[:length]
+    return above
 
 
 def _role(need: Need, path: Path) -> PackingRole:
-    found = need_at(need, path)
-    if isinstance(found, GroupNeed):
+    leaf = need_at(need, path)
+    if isinstance(leaf, GroupNeed):
         raise TypeError(path)
-    return found.role
-
-
-def _node_names(node: NodeClass, spot: Spot) -> Sequence[str]:
-    end = spot.start + spot.number
-    if end <= len(node.nodes):
-        return node.nodes[spot.start : end]
-    return [_node_name(node, spot.node_class, ordinal) for ordinal in range(spot.start, end)]
+    return leaf.role
 
 
 def _node_name(node: NodeClass, index: int, ordinal: int) -> str:
@@ -292,17 +280,15 @@ _LONGEST, _MOST = 60, 2
 
 
 def with_taints(verdict: FitVerdict, packing: Packing, facts: ClusterFacts) -> FitVerdict:
-    """Returns the verdict with the taints that keep the pods off all nodes, if its proof is that no node admits
-    them.
-    """
+    """Returns the verdict with the taints that keep the pods off all nodes, if no node admits them."""
     witness, nodes = verdict.witness, facts.nodes
     if witness is None or not witness.closed or nodes is None:
         return verdict
-    role = next((one for one in roles_of(packing.sets) if one.name in witness.members), None)
+    role = next((role for role in roles_of(packing.sets) if role.name in witness.members), None)
     taints = {} if role is None else dict.fromkeys(_keeping_off(role.pods.eligibility, facts))
     if role is None or not taints:
         return verdict
-    shown = " and ".join(_text_of(one) for one in list(taints)[:_MOST])
+    shown = " and ".join(_text_of(taint) for taint in list(taints)[:_MOST])
     more = f" and {len(taints) - _MOST} more" if len(taints) > _MOST else ""
     why = f"no node admits the pods of {role.name}: they do not tolerate the taint {shown}{more}"
     remedy = "add the toleration, or add nodes without the taint"
@@ -325,27 +311,23 @@ def added_tolerations(verdict: FitVerdict, shape: GangShape, packing: Packing, f
         return ()
     templates = {member.called: member.template for member in shape.members}
     roles = {role.name: role for role in roles_of(packing.sets)}
-    found: dict[str, None] = {}
-    for name, nodes in _nodes_by_role(verdict).items():
+    tolerations: dict[str, None] = {}
+    nodes_of: dict[str, set[str]] = {}
+    for spot in verdict.placement:
+        nodes_of.setdefault(spot.role, set()).add(spot.node)
+    for name, nodes in nodes_of.items():
         if name in roles and name in templates:
             taints = dict.fromkeys(taint for node in nodes if node in facts.nodes for taint in facts.nodes[node].taints)
-            found.update(dict.fromkeys(_relied_on(roles[name], templates[name], taints)))
-    return tuple(found)
-
-
-def _nodes_by_role(verdict: FitVerdict) -> Mapping[str, set[str]]:
-    found: dict[str, set[str]] = {}
-    for spot in verdict.placement:
-        found.setdefault(spot.role, set()).add(spot.node)
-    return found
+            tolerations.update(dict.fromkeys(_relied_on(roles[name], templates[name], taints)))
+    return tuple(tolerations)
 
 
 def _relied_on(role: PackingRole, template: PodTemplate, taints: Iterable[Taint]) -> Iterator[str]:
     """Yields which added tolerations the pods of a role need for these taints."""
-    own = Eligibility.of(template.spec, stored=True)
+    eligibility = Eligibility.of(template.spec, stored=True)
     runtime_class = text(template.spec.get("runtimeClassName"))
     for taint in taints:
-        if own.tolerates(taint) or is_transient(taint) or not role.pods.eligibility.tolerates(taint):
+        if eligibility.tolerates(taint) or is_transient(taint) or not role.pods.eligibility.tolerates(taint):
             continue
         if taint.key in template.resources:
             adds = "the admission plugin ExtendedResourceToleration, or a webhook, adds"

@@ -94,8 +94,8 @@ class Requirement(NamedTuple):
 
 
 def _compares(value: str | None, values: tuple[str, ...] | frozenset[str], *, greater: bool) -> bool:
-    found, bound = _integer(value), _integer(next(iter(values))) if len(values) == 1 else None
-    return found is not None and bound is not None and (found > bound if greater else found < bound)
+    number, bound = _integer(value), _integer(next(iter(values))) if len(values) == 1 else None
+    return number is not None and bound is not None and (number > bound if greater else number < bound)
 
 
 _CHECKS: Mapping[str, Callable[[str | None, tuple[str, ...] | frozenset[str]], bool]] = {
@@ -119,19 +119,21 @@ class Eligibility:
 
     @classmethod
     def of(cls, spec: Mapping[str, Any], *, stored: bool, resources: Iterable[str] = ()) -> Eligibility:
-        """Returns what a pod spec says. Raises `Malformed`.
-
-        A template of a pod that is not `stored` yet may get tolerations at admission: for the extended `resources` that
-        it requests (ExtendedResourceToleration), and those of its RuntimeClass.
+        """Returns what a pod spec says. Raises `Malformed`. A template of a pod that is not `stored` yet may get
+        tolerations at admission: for the extended `resources` that it requests (ExtendedResourceToleration), and those
+        of its RuntimeClass.
         """
         required = mapping(mapping(spec.get("affinity")).get("nodeAffinity")).get(_REQUIRED)
-        tolerations = tuple(_tolerations(spec))
+        entries = map(mapping, sequence(spec.get("tolerations"))[: _MOST_TOLERATIONS + 1])
+        fields = ("key", "operator", "value", "effect")
+        tolerations = tuple(Toleration(*(text(entry.get(name)) or "" for name in fields)) for entry in entries)
         if not stored:
             tolerations += tuple(Toleration(resource, "Exists", "", "") for resource in sorted(resources))
             if text(spec.get("runtimeClassName")) is not None:
                 tolerations = (EVERYTHING,)
+        pairs = list(mapping(spec.get("nodeSelector")).items())[:_MOST_PAIRS]
         return cls(
-            tuple(_pairs(spec)),
+            tuple((key, text(value) or "") for key, value in pairs),
             None if required is None else _terms(mapping(required)),
             tolerations if len(tolerations) <= _MOST_TOLERATIONS else (EVERYTHING,),
             text(spec.get("nodeName")),
@@ -146,10 +148,10 @@ class Eligibility:
     @property
     def keys(self) -> frozenset[str]:
         """The node label keys that it reads."""
-        named = {key for key, _ in self.selector}
+        keys = {key for key, _ in self.selector}
         for term in self.terms or ():
-            named.update(one.key for one in term if not one.field)
-        return frozenset(named)
+            keys.update(requirement.key for requirement in term if not requirement.field)
+        return frozenset(keys)
 
     @property
     def size(self) -> int:
@@ -163,10 +165,8 @@ class Eligibility:
         taints: Iterable[Taint],
         unknown: frozenset[str] = frozenset(),
     ) -> bool:
-        """Returns whether the pod may use a node with that name, these labels and these taints.
-
-        The name is None, and the labels with the keys `unknown`, for a node that does not exist yet: these may be what
-        the pod asks for.
+        """Returns whether the pod may use a node with that name, these labels and these taints. The name is None, and
+        the labels with the keys `unknown`, for a node that does not exist yet: these may be what the pod asks for.
         """
         if self.node_name is not None and name is not None and self.node_name != name:
             return False
@@ -180,7 +180,7 @@ class Eligibility:
         """Returns whether a taint does not block the pod, or passes."""
         if taint.effect not in _BLOCKING or is_transient(taint):
             return True
-        return any(one.tolerates(taint) for one in self.tolerations)
+        return any(toleration.tolerates(taint) for toleration in self.tolerations)
 
 
 def is_transient(taint: Taint) -> bool:
@@ -191,47 +191,35 @@ def is_transient(taint: Taint) -> bool:
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-def _pairs(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for key, value in list(mapping(spec.get("nodeSelector")).items())[:_MOST_PAIRS]:
-        yield key, text(value) or ""
-
-
-def _tolerations(spec: Mapping[str, Any]) -> Iterator[Toleration]:
-    for one in map(mapping, sequence(spec.get("tolerations"))[: _MOST_TOLERATIONS + 1]):
-        yield Toleration(*(text(one.get(field)) or "" for field in ("key", "operator", "value", "effect")))
-
-
 def _terms(required: Mapping[str, Any]) -> tuple[tuple[Requirement, ...], ...] | None:
-    """Returns the terms; None if they are too many to be judged, so that they admit every node. An empty term matches
-    nothing, and is left out.
-    """
+    """Returns the terms, less empty ones, which match nothing; None if they are too many to be judged."""
     terms = sequence(required.get("nodeSelectorTerms"))
     if len(terms) > _MOST_TERMS:
         return None
-    found = tuple(tuple(_requirements(mapping(term))) for term in terms)
-    every = [one for term in found for one in term]
-    if len(every) > _MOST_REQUIREMENTS or sum(len(one.values) for one in every) > _MOST_VALUES:
+    read_terms = tuple(tuple(_requirements(mapping(term))) for term in terms)
+    every = [requirement for term in read_terms for requirement in term]
+    if len(every) > _MOST_REQUIREMENTS or sum(len(requirement.values) for requirement in every) > _MOST_VALUES:
         return None
-    return tuple(term for term in found if term)
+    return tuple(term for term in read_terms if term)
 
 
 def _requirements(term: Mapping[str, Any]) -> Iterator[Requirement]:
     for of_fields in (False, True):
-        for one in map(mapping, sequence(term.get("matchFields" if of_fields else "matchExpressions"))):
-            operator = text(one.get("operator")) or ""
-            values = tuple(text(value) or "" for value in sequence(one.get("values")))
+        for expression in map(mapping, sequence(term.get("matchFields" if of_fields else "matchExpressions"))):
+            operator = text(expression.get("operator")) or ""
+            values = tuple(text(value) or "" for value in sequence(expression.get("values")))
             # Each value is looked for on each kind of nodes.
-            known = frozenset(values) if operator in _OF_MEMBERS else values
-            yield Requirement(text(one.get("key")) or "", operator, known, of_fields)
+            members = frozenset(values) if operator in _OF_MEMBERS else values
+            yield Requirement(text(expression.get("key")) or "", operator, members, of_fields)
 
 
 def _holds(term: tuple[Requirement, ...], name: str | None, labels: Mapping[str, str], unknown: frozenset[str]) -> bool:
-    for one in term:
-        if one.field:
+    for requirement in term:
+        if requirement.field:
             # The only field of a node.
-            holds = name is None or one.key != _NAME or one.admits(name)
+            holds = name is None or requirement.key != _NAME or requirement.admits(name)
         else:
-            holds = one.key in unknown or one.admits(labels.get(one.key))
+            holds = requirement.key in unknown or requirement.admits(labels.get(requirement.key))
         if not holds:
             return False
     return True
@@ -240,12 +228,12 @@ def _holds(term: tuple[Requirement, ...], name: str | None, labels: Mapping[str,
 def _integer(value: str | None) -> int | None:
     if value is None or not _INTEGER.match(value):
         return None
-    found = int(value)
-    return found if -_INT64 <= found < _INT64 else None
+    number = int(value)
+    return number if -_INT64 <= number < _INT64 else None
 
 
 # More entries of one selector are not judged.
-_MOST_ENTRIES, _SELECTORS_MOST_VALUES = 64, 1024
+_MOST_ENTRIES, _MOST_EXPRESSION_VALUES = 64, 1024
 # The domains of labels that controllers write, and the keys without a domain.
 _WRITTEN_DOMAINS = (
     "kubernetes.io",
@@ -291,11 +279,9 @@ def is_sure(key: str) -> bool:
         return False
     domain, slash, name = key.rpartition("/")
     # Koordinator's label for the group of a pod has no slash.
-    return domain == _OF_PEOPLE or not _is_below(domain if slash else name, _WRITTEN_DOMAINS)
-
-
-def _is_below(domain: str, domains: tuple[str, ...]) -> bool:
-    return any(domain == one or domain.endswith((f".{one}", f"-{one}")) for one in domains)
+    whole = domain if slash else name
+    is_written = any(whole == parent or whole.endswith((f".{parent}", f"-{parent}")) for parent in _WRITTEN_DOMAINS)
+    return domain == _OF_PEOPLE or not is_written
 
 
 def sure_labels(labels: Mapping[str, Any]) -> dict[str, str]:
@@ -341,9 +327,9 @@ def matches(selector: object, labels: PodLabels) -> bool | None:
     if entries_of(selector) > _MOST_ENTRIES:
         return None
     pairs, expressions = mapping(mapping(selector).get("matchLabels")), _expressions(selector)
-    found = [_is(labels, key, (text(value) or "",)) for key, value in pairs.items()]
-    found += [_selectors_holds(mapping(one), labels) for one in expressions]
-    return all_hold(found)
+    answers = [_is(labels, key, (text(value) or "",)) for key, value in pairs.items()]
+    answers += [_expression_holds(mapping(expression), labels) for expression in expressions]
+    return all_hold(answers)
 
 
 def surely_matches(selector: object, labels: Mapping[str, str]) -> bool:
@@ -353,8 +339,8 @@ def surely_matches(selector: object, labels: Mapping[str, str]) -> bool:
 
 def all_hold(answers: Iterable[bool | None]) -> bool | None:
     """Returns whether all hold; None if one that may fail is not known."""
-    found = set(answers)
-    return False if False in found else None if None in found else True
+    distinct = set(answers)
+    return False if False in distinct else None if None in distinct else True
 
 
 def _expressions(selector: object) -> Any:
@@ -368,12 +354,10 @@ def _is(labels: PodLabels, key: str, values: Sequence[Any]) -> bool | None:
     return None if labels.may_have(key) else False
 
 
-def _selectors_holds(expression: Mapping[str, Any], labels: PodLabels) -> bool | None:
-    """Returns whether an expression holds. A label that a template lacks may still come, so only a stored pod surely
-    lacks one.
-    """
+def _expression_holds(expression: Mapping[str, Any], labels: PodLabels) -> bool | None:
+    """Returns whether an expression holds. Only a stored pod surely lacks a label that its template lacks."""
     key, values = text(expression.get("key")) or "", sequence(expression.get("values"))
-    if len(values) > _SELECTORS_MOST_VALUES:
+    if len(values) > _MOST_EXPRESSION_VALUES:
         return None
     operator = expression.get("operator")
     if operator == "In":
@@ -433,9 +417,7 @@ class Spread(NamedTuple):
 
 
 class DeviceNeed(NamedTuple):
-    """Different devices that one pod needs of a DeviceClass, at least. `driver` is the one that all of them surely
-    have, if known.
-    """
+    """Different devices that a pod needs of a DeviceClass. `driver` is the one that all of them have, if known."""
 
     device_class: str
     number: int
@@ -453,9 +435,8 @@ class SharedClaimNeed(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class PodNeeds:
     """What one pod needs. `request` is in the scheduler's units: cpu in milli, all else in units, rounded up per sum;
-    "pods" is its pod slots. Resources that the scheduler does not compare are left out.
-
-    `devices` are needed by each pod; those of `shared_devices` once for all pods of the gang that name the claim.
+    "pods" is its pod slots. Resources that the scheduler does not compare are left out. `devices` are needed by each
+    pod; those of `shared_devices` once for all pods of the gang that name the claim.
     """
 
     request: Mapping[str, int]
@@ -477,22 +458,21 @@ _LAST_PORT = 65_535
 
 
 def ports_of(spec: Mapping[str, Any], *, stored: bool) -> tuple[HostPort, ...]:
-    """Returns the host ports of containers and sidecars. Plain init containers need none. Raises `Malformed`.
-
-    On the network of the host every port is one, as the API server defaults it on pods.
+    """Returns the host ports of containers and sidecars. Plain init containers need none. Raises `Malformed`. On the
+    network of the host every port is one, as the API server defaults it on pods.
     """
     on_host = not stored and flag(spec.get("hostNetwork"))
-    found: dict[HostPort, None] = {}
+    ports: dict[HostPort, None] = {}
     for container in _running(spec):
-        for one in map(mapping, sequence(container.get("ports"))):
-            number = integer(one.get("hostPort")) or 0
+        for port in map(mapping, sequence(container.get("ports"))):
+            number = integer(port.get("hostPort")) or 0
             if number <= 0 and on_host:
-                number = integer(one.get("containerPort")) or 0
+                number = integer(port.get("containerPort")) or 0
             if 0 < number <= _LAST_PORT:
-                found[HostPort(number, text(one.get("protocol")) or "TCP", text(one.get("hostIP")) or "")] = None
-            if len(found) == _MOST_PORTS:
-                return tuple(found)
-    return tuple(found)
+                ports[HostPort(number, text(port.get("protocol")) or "TCP", text(port.get("hostIP")) or "")] = None
+            if len(ports) == _MOST_PORTS:
+                return tuple(ports)
+    return tuple(ports)
 
 
 def _running(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -503,7 +483,7 @@ def _running(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 # More terms are not judged, and in a gang of more roles a term is held against its own role only.
-_APART_MOST_TERMS, MOST_ROLES = 8, 8
+_MOST_APART_TERMS, MOST_ROLES = 8, 8
 # So is a template whose selectors have more entries than these when they are held against all roles.
 _MOST_CHECKS = 256
 
@@ -532,8 +512,8 @@ def apart_of(
     """Returns the anti-affinity of a template against the roles in `others` that surely match, itself among them.
     `written`: by role, labels that a controller is known to write into its pods. Raises `Malformed`.
     """
-    terms = _apart_terms(template, others, written, stored=stored, namespace=namespace)
-    return tuple(Apart(one.key, one.roles, one.at) for one in terms if one.roles)
+    terms = _anti_affinity_terms(template, others, written, stored=stored, namespace=namespace)
+    return tuple(Apart(term.key, term.roles, term.at) for term in terms if term.roles)
 
 
 def apart_left_out(
@@ -545,11 +525,11 @@ def apart_left_out(
     written: Mapping[str, Mapping[str, str]] = NONE_WRITTEN,
 ) -> tuple[str, ...]:
     """Returns the required anti-affinity that is not judged, in words. Raises `Malformed`."""
-    every = list(_apart_terms(template, others, written, stored=stored, namespace=namespace))
+    every = list(_anti_affinity_terms(template, others, written, stored=stored, namespace=namespace))
     stated = _stated(template)
-    if len(stated) > _APART_MOST_TERMS or (stated and _is_long(others, stated[:_APART_MOST_TERMS])):
+    if len(stated) > _MOST_APART_TERMS or (stated and _is_long(others, stated[:_MOST_APART_TERMS])):
         return (_NOT_KNOWN,)
-    return (_NOT_KNOWN,) if any(one.may_match for one in every) else ()
+    return (_NOT_KNOWN,) if any(term.may_match for term in every) else ()
 
 
 def _stated(template: PodTemplate) -> Sequence[Any]:
@@ -562,7 +542,7 @@ def _is_long(others: Mapping[str, PodTemplate], terms: Sequence[Any]) -> bool:
     return len(others) > MOST_ROLES or checks > _MOST_CHECKS
 
 
-def _apart_terms(
+def _anti_affinity_terms(
     template: PodTemplate,
     others: Mapping[str, PodTemplate],
     written: Mapping[str, Mapping[str, str]],
@@ -571,13 +551,13 @@ def _apart_terms(
     namespace: str,
 ) -> Iterator[_Term]:
     """Yields the terms that may be about pods of the gang. Raises `Malformed`."""
-    terms = _stated(template)[:_APART_MOST_TERMS]
+    terms = _stated(template)[:_MOST_APART_TERMS]
     if not terms:
         return
     if _is_long(others, terms):
         others = {name: other for name, other in others.items() if other is template}
     labels = {name: PodLabels.of(other.labels, written.get(name, {}), stored=stored) for name, other in others.items()}
-    own = next(
+    pod_labels = next(
         (labels[name] for name, other in others.items() if other is template),
         PodLabels.of(template.labels, {}, stored=stored),
     )
@@ -587,7 +567,7 @@ def _apart_terms(
         if key is None or covers is False:
             continue
         answers = {
-            name: all_hold((covers, _matches(term, own, other, stored=stored))) for name, other in labels.items()
+            name: all_hold((covers, _matches(term, pod_labels, other, stored=stored))) for name, other in labels.items()
         }
         at = template.spec_path / "affinity" / "podAntiAffinity" / _REQUIRED / Item(index)
         roles = frozenset(name for name, answer in answers.items() if answer is True)
@@ -598,20 +578,19 @@ _ONE_SIDED = "the required anti-affinity of some pods of the gang against others
 
 
 def mutual(needs: Mapping[str, PodNeeds]) -> dict[str, PodNeeds]:
-    """Returns the needs of all roles by name, with the anti-affinity that both sides state. The rest is left out.
-
-    For a scheduler that holds a pod against its own terms alone, and not against those of the gang's pods that it has
-    placed at the same moment: the pod that has no term is placed second, beside the other.
+    """Returns the needs of all roles by name, with the anti-affinity that both sides state. The rest is left out. For a
+    scheduler that holds a pod against its own terms alone, and not against those of the gang's pods that it has placed
+    at the same moment: the pod that has no term is placed second, beside the other.
     """
-    found = {}
+    mutual_needs = {}
     for name, pods in needs.items():
         apart = [
             rule._replace(roles=frozenset(other for other in rule.roles if _states(needs[other], rule.key, name)))
             for rule in pods.apart
         ]
         left_out = pods.left_out if apart == list(pods.apart) else (*pods.left_out, _ONE_SIDED)
-        found[name] = replace(pods, apart=tuple(rule for rule in apart if rule.roles), left_out=left_out)
-    return found
+        mutual_needs[name] = replace(pods, apart=tuple(rule for rule in apart if rule.roles), left_out=left_out)
+    return mutual_needs
 
 
 def _states(pods: PodNeeds, key: str, name: str) -> bool:
@@ -629,21 +608,21 @@ def _covers(term: Mapping[str, Any], namespace: str) -> bool | None:
     return None if any(mapping(selector).values()) else True
 
 
-def _matches(term: Mapping[str, Any], own: PodLabels, other: PodLabels, *, stored: bool) -> bool | None:
-    """Returns whether a term of a pod with the labels `own` matches pods with those of `other`."""
-    found = matches(term.get("labelSelector"), other)
-    if stored or found is False:
+def _matches(term: Mapping[str, Any], labels: PodLabels, other: PodLabels, *, stored: bool) -> bool | None:
+    """Returns whether a term of a pod with these `labels` matches pods with those of `other`."""
+    answer = matches(term.get("labelSelector"), other)
+    if stored or answer is False:
         # The API server has written the keys of labels into the selector of a stored pod.
-        return found
-    same = (_is_same(key, own, other) for key in _keys(term, "matchLabelKeys"))
-    different = (_is_same(key, own, other, is_not=True) for key in _keys(term, "mismatchLabelKeys"))
-    return all_hold((found, *same, *different))
+        return answer
+    same = (_is_same(key, labels, other) for key in _keys(term, "matchLabelKeys"))
+    different = (_is_same(key, labels, other, is_not=True) for key in _keys(term, "mismatchLabelKeys"))
+    return all_hold((answer, *same, *different))
 
 
-def _is_same(key: str, own: PodLabels, other: PodLabels, *, is_not: bool = False) -> bool | None:
+def _is_same(key: str, labels: PodLabels, other: PodLabels, *, is_not: bool = False) -> bool | None:
     """Returns whether both have the same value of a label, or with `is_not` different ones."""
-    one, two = own.sure.get(key), other.sure.get(key)
-    return None if one is None or two is None else (one == two) is not is_not
+    value, other_value = labels.sure.get(key), other.sure.get(key)
+    return None if value is None or other_value is None else (value == other_value) is not is_not
 
 
 def _keys(term: Mapping[str, Any], field: str) -> Iterator[str]:
@@ -660,32 +639,34 @@ def spread_of(template: PodTemplate) -> tuple[Spread, ...]:
     constraints = sequence(template.spec.get("topologySpreadConstraints"))[:_MOST_CONSTRAINTS]
     if not constraints:
         return ()
-    own = sure_labels(template.labels)
-    found: list[Spread] = []
-    for index, one in enumerate(map(mapping, constraints)):
-        key, most = text(one.get("topologyKey")), integer(one.get("maxSkew")) or 0
-        domains = integer(one.get("minDomains")) or 0
-        if key is None or most < 1 or domains < 1 or one.get("whenUnsatisfiable") != "DoNotSchedule":
+    labels = sure_labels(template.labels)
+    spreads: list[Spread] = []
+    for index, constraint in enumerate(map(mapping, constraints)):
+        key, most = text(constraint.get("topologyKey")), integer(constraint.get("maxSkew")) or 0
+        domains = integer(constraint.get("minDomains")) or 0
+        if key is None or most < 1 or domains < 1 or constraint.get("whenUnsatisfiable") != "DoNotSchedule":
             continue
         # Pods with other values of such a label are not counted.
-        counted = all(text(name) in own and is_sure(text(name) or "") for name in sequence(one.get("matchLabelKeys")))
-        if counted and surely_matches(one.get("labelSelector"), own):
+        counted = all(
+            text(name) in labels and is_sure(text(name) or "") for name in sequence(constraint.get("matchLabelKeys"))
+        )
+        if counted and surely_matches(constraint.get("labelSelector"), labels):
             at = template.spec_path / "topologySpreadConstraints" / Item(index)
-            found.append(Spread(key, domains, most, at))
-    return tuple(found)
+            spreads.append(Spread(key, domains, most, at))
+    return tuple(spreads)
 
 
 def affinity_left_out(template: PodTemplate) -> Iterator[str]:
     """Yields the required pod affinity of a template, in words. Raises `Malformed`."""
     affinity = mapping(mapping(template.spec.get("affinity")).get("podAffinity"))
-    if sequence(affinity.get("requiredDuringSchedulingIgnoredDuringExecution")):
+    if sequence(affinity.get(_REQUIRED)):
         yield "the required pod affinity of the pods"
 
 
 def spread_left_out(template: PodTemplate, judged: tuple[Spread, ...]) -> Iterator[str]:
     """Yields the topology spread constraints that are not among those `judged`, in words. Raises `Malformed`."""
     constraints = map(mapping, sequence(template.spec.get("topologySpreadConstraints")))
-    binding = sum(one.get("whenUnsatisfiable") == "DoNotSchedule" for one in constraints)
+    binding = sum(constraint.get("whenUnsatisfiable") == "DoNotSchedule" for constraint in constraints)
     if binding > len(judged):
         yield "the topology spread constraints of the pods"
 

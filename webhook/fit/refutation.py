@@ -9,7 +9,7 @@ of the condition that fails, so its sentence is the proof.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import combinations
 from math import gcd
 from typing import Any, NamedTuple
@@ -42,9 +42,8 @@ from webhook.fit.verdict import (
 
 class Refusal(NamedTuple):
     """A condition that fails. The pods of `kinds` need at least `needed` of a resource, and the nodes of the area can
-    give them at most `there`. Without a resource, pods are counted.
-
-    For a required domain `domain` is the one that comes nearest, and `inner` why the part does not fit there.
+    give them at most `there`. Without a resource, pods are counted. For a required domain `domain` is the one that
+    comes nearest, and `inner` why the part does not fit there.
     """
 
     condition: str
@@ -67,7 +66,7 @@ _MOST_UNITS = 4096
 
 
 def simply_refused(part: NeedPart, area: Area, ground: Ground, budget: StepBudget) -> Refusal | None:
-    """C1 to C3: each kind by itself, and each resource in all."""
+    """Returns what C1 to C3 refute: each kind by itself, and each resource in all."""
     budget.spend(2 + (ground.kinds + len(ground.resources)) // 2)
     floors = ground.floors_in(area)
     totals = ground.totals_in(area)
@@ -83,24 +82,24 @@ def simply_refused(part: NeedPart, area: Area, ground: Ground, budget: StepBudge
 
 
 def refused_by_subsets(part: NeedPart, area: Area, ground: Ground, budget: StepBudget) -> Refusal | None:
-    """C4 and C4b: each set of kinds on the nodes that it can use, with the sums that its pods can reach on a node.
-
-    Then the kinds of which only one pod can be in each value of a label.
+    """Returns what C4 and C4b refute: each set of kinds on the nodes that it can use, with the sums that its pods can
+    reach on a node. Then the kinds of which only one pod can be in each value of a label.
     """
     kinds = tuple(kind for kind in range(ground.kinds) if part.vector is None or part.vector[kind])
     floors = ground.floors_in(area)
     for k in range(-1, len(ground.resources)):
         weights = [1 if k < 0 else request[k] for request in ground.requests]
-        asked = None if part.vector is None else [pods * one for pods, one in zip(part.vector, weights, strict=True)]
+        requested = (
+            None if part.vector is None else [pods * weight for pods, weight in zip(part.vector, weights, strict=True)]
+        )
         # One kind by itself can use so much, so all of them can, too.
-        alone = [floor * one for floor, one in zip(floors, weights, strict=True)]
+        alone = [floor * weight for floor, weight in zip(floors, weights, strict=True)]
         for subset in _subsets(kinds):
-            budget.spend(2 if asked else 8)
-            needed = (
-                sum([asked[kind] for kind in subset])
-                if asked
-                else least(part, [one if kind in subset else 0 for kind, one in enumerate(weights)])
-            )
+            budget.spend(2 if requested else 8)
+            if requested:
+                needed = sum([requested[kind] for kind in subset])
+            else:
+                needed = least(part, [weight if kind in subset else 0 for kind, weight in enumerate(weights)])
             if needed <= max([alone[kind] for kind in subset]):
                 continue
             usable = usable_by(sum(1 << kind for kind in subset), k, ground, budget)
@@ -112,15 +111,14 @@ def refused_by_subsets(part: NeedPart, area: Area, ground: Ground, budget: StepB
 
 
 def usable_by(mask: int, k: int, ground: Ground, budget: StepBudget) -> list[int]:
-    """Returns, by shape, how much of a resource (-1: how many) pods of some kinds can have on one node at most.
-
-    The steps are spent also where it is known already, so that an answer does not depend on what was asked before.
+    """Returns, by shape, how much of a resource (-1: how many) pods of some kinds can have on one node at most. The
+    steps are spent also where it is known already, so that an answer does not depend on what was asked before.
     """
     budget.spend(len(ground.shapes) * (1 + mask.bit_count() // 2))
-    found = ground.usable.get((mask, k))
-    if found is None:
-        found = ground.usable[mask, k] = [_usable_on(shape, mask, k, ground) for shape in range(len(ground.shapes))]
-    return found
+    usable = ground.usable.get((mask, k))
+    if usable is None:
+        usable = ground.usable[mask, k] = [_usable_on(shape, mask, k, ground) for shape in range(len(ground.shapes))]
+    return usable
 
 
 def kinds_of(vector: tuple[int, ...]) -> tuple[int, ...]:
@@ -129,11 +127,11 @@ def kinds_of(vector: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _choice_refused(part: NeedPart, area: Area, ground: Ground, budget: StepBudget) -> Refusal | None:
-    """C1 to C3 where a number of children is enough: each sum counts its own cheapest ones."""
+    """Returns what C1 to C3 refute where some children are enough: each sum counts its own cheapest ones."""
     floors, totals = ground.floors_in(area), ground.totals_in(area)
     budget.spend((ground.kinds + len(ground.resources)) * (1 + len(part.children)))
     for kind, floor in enumerate(floors):
-        needed = least(part, [int(one == kind) for one in range(ground.kinds)])
+        needed = least(part, [int(other == kind) for other in range(ground.kinds)])
         if needed > floor:
             return Refusal("C2" if floor else "C1", part, area, (kind,), None, needed, floor)
     for k, there in enumerate(totals):
@@ -161,17 +159,14 @@ def _usable_on(shape: int, mask: int, k: int, ground: Ground) -> int:
         if mask >> kind & 1 and floors[kind]
     ]
     rows = ground.node_conflicts[shape]
-    if len(pods) > 1 and all(rows[one] >> other & 1 for (_, _, one), (_, _, other) in combinations(pods, 2)):
+    if len(pods) > 1 and all(rows[kind] >> other & 1 for (_, _, kind), (_, _, other) in combinations(pods, 2)):
         # One kind excludes the others.
         return max(request * floor for request, floor, _ in pods)
     everything = sum(request * floor for request, floor, _ in pods)
     if k < 0:
         return min(everything, _most_pods(shape, [kind for _, _, kind in pods], ground))
-    return (
-        everything
-        if everything <= ground.shapes[shape].capacity[k]
-        else _reachable(pods, ground.shapes[shape].capacity[k])
-    )
+    capacity = ground.shapes[shape].capacity[k]
+    return everything if everything <= capacity else _reachable(pods, capacity)
 
 
 def _most_pods(shape: int, kinds: list[int], ground: Ground) -> int:
@@ -208,7 +203,7 @@ def _reachable(pods: list[tuple[int, int, int]], capacity: int) -> int:
 def _refused_by_cells(
     part: NeedPart, area: Area, kinds: tuple[int, ...], ground: Ground, budget: StepBudget
 ) -> Refusal | None:
-    """Of kinds that all conflict with one another over a label, each value has one pod. Nodes without it have any."""
+    """Returns why kinds that all conflict over a label do not fit: each value has one pod, other nodes have any."""
     for key, name in enumerate(ground.keys):
         rows = ground.conflicts.apart.get(name)
         if rows is None:
@@ -223,18 +218,16 @@ def _refused_by_cells(
 
 
 def _cliques(rows: tuple[int, ...], kinds: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """Yields the largest sets of kinds that conflict with themselves and one another, one for each kind that begins
-    it.
-    """
-    found = set()
+    """Yields the largest sets of kinds that conflict with themselves and one another, by their first kind."""
+    cliques = set()
     for first in kinds:
         clique: list[int] = []
         for kind in (first, *kinds):
             if kind not in clique and all(rows[kind] >> other & 1 for other in (*clique, kind)):
                 clique.append(kind)
         if clique:
-            found.add(tuple(sorted(clique)))
-    yield from sorted(found)
+            cliques.add(tuple(sorted(clique)))
+    yield from sorted(cliques)
 
 
 def _values(area: Area, key: int, clique: tuple[int, ...], ground: Ground) -> int:
@@ -258,34 +251,34 @@ class Refuter:
         self.budget = budget
         self.strong = strong
         # An area stands for itself, and stays as long as what is known of it.
-        self._known: dict[tuple[Any, Area], Refusal | None] = {}
+        self._refusals: dict[tuple[Any, Area], Refusal | None] = {}
 
     def refused(self, part: NeedPart, area: Area) -> Refusal | None:
         """Returns why the part cannot be placed, or None if that is not shown."""
         if part.within is None:
             return self.refused_inside(part, area)
         key = part.key, area
-        if key not in self._known:
-            self._known[key] = self._refused_in_each(part, area)
-        return self._known[key]
+        if key not in self._refusals:
+            self._refusals[key] = self._refused_in_each(part, area)
+        return self._refusals[key]
 
     def refused_inside(self, part: NeedPart, area: Area) -> Refusal | None:
         """Returns why the part cannot be placed in the area once that is its domain."""
-        found = simply_refused(part, area, self.ground, self.budget)
-        if found is None and self.strong:
-            found = refused_by_subsets(part, area, self.ground, self.budget)
-        if found is not None or part.kind >= 0:
-            return found
+        refusal = simply_refused(part, area, self.ground, self.budget)
+        if refusal is None and self.strong:
+            refusal = refused_by_subsets(part, area, self.ground, self.budget)
+        if refusal is not None or part.kind >= 0:
+            return refusal
         if part.chooses:
             return self._choice_refused(part, area)
         content = content_of(part)
         self.budget.spend(len(content.items) + len(content.choices))
         for item in content.items:
-            if (found := self.refused(item.part, area) or self._too_many(item, area)) is not None:
-                return found
+            if (refusal := self.refused(item.part, area) or self._too_many(item, area)) is not None:
+                return refusal
         for _, choice in content.choices:
-            if (found := self.refused_inside(choice, area)) is not None:
-                return found
+            if (refusal := self.refused_inside(choice, area)) is not None:
+                return refusal
         return None
 
     def domains(self, part: NeedPart, area: Area) -> tuple[EqualDomains, ...]:
@@ -299,29 +292,29 @@ class Refuter:
         domains = self.domains(part, area)
         self.budget.spend(1)
         for domain in reversed(domains):
-            found = self.refused_inside(part, domain.area)
-            if found is None:
+            refusal = self.refused_inside(part, domain.area)
+            if refusal is None:
                 return None
-            found = Refusal("D", part, area, partition=part.within, domain=domain, inner=found)
-            if nearest is None or nearness(found) > nearness(nearest):
-                nearest = found
+            refusal = Refusal("D", part, area, partition=part.within, domain=domain, inner=refusal)
+            if nearest is None or nearness(refusal) > nearness(nearest):
+                nearest = refusal
         return nearest or Refusal("D", part, area, partition=part.within)
 
     def _too_many(self, item: DomainItem, area: Area) -> Refusal | None:
-        """Equal children that each need a domain: the sum over the domains of how many each could have."""
-        wanted = len(item.paths)
-        if wanted == 1:
+        """Returns why equal children that each need a domain do not fit: all domains together have too few."""
+        number = len(item.paths)
+        if number == 1:
             return None
         there = 0
         domains = self.domains(item.part, area)
         # The largest first: mostly there is room enough.
         for domain in reversed(domains):
             self.budget.spend(1)
-            there += min(domain.number, UNLIMITED) * self.copies(item.part, domain.area, wanted)
-            if there >= wanted:
+            there += min(domain.number, UNLIMITED) * self.copies(item.part, domain.area, number)
+            if there >= number:
                 return None
         nearest = domains[-1] if domains else None
-        return Refusal("D", item.part, area, (), None, wanted, there, item.part.within, nearest)
+        return Refusal("D", item.part, area, (), None, number, there, item.part.within, nearest)
 
     def copies(self, part: NeedPart, area: Area, most: int) -> int:
         """Returns how many times the part could be in the area, at most."""
@@ -343,19 +336,19 @@ class Refuter:
         dead, first = [], None
         self.budget.spend(len(part.children))
         for index, child in enumerate(part.children):
-            if (found := self.refused(child.part, area)) is not None:
+            if (refusal := self.refused(child.part, area)) is not None:
                 dead.append(index)
-                first = first or found
+                first = first or refusal
         placeable = self._placeable(part, frozenset(dead), area)
         if placeable < part.count:
             return Refusal("T", part, area, (), None, part.count, placeable, inner=first)
         left = only(part, frozenset(dead), self.ground) if dead else None
         if left is None:
             return None
-        found = simply_refused(left, area, self.ground, self.budget)
-        if found is None and self.strong:
-            found = refused_by_subsets(left, area, self.ground, self.budget)
-        return found
+        refusal = simply_refused(left, area, self.ground, self.budget)
+        if refusal is None and self.strong:
+            refusal = refused_by_subsets(left, area, self.ground, self.budget)
+        return refusal
 
     def _placeable(self, part: NeedPart, dead: frozenset[int], area: Area) -> int:
         """Returns how many children could be placed, each sort of them alone."""
@@ -369,7 +362,9 @@ class Refuter:
             else:
                 domains = self.domains(child.part, area)
                 self.budget.spend(len(domains))
-                total += min(most, sum(one.number * self.copies(child.part, one.area, most) for one in domains))
+                total += min(
+                    most, sum(domain.number * self.copies(child.part, domain.area, most) for domain in domains)
+                )
         return total
 
 
@@ -388,12 +383,11 @@ def witness_of(refusal: Refusal, ground: Ground) -> Witness:
     """Returns the witness of a refusal, without a computed remedy."""
     inner = _innermost(refusal)
     required = _required(refusal)
-    kinds = inner.kinds or _kinds_of(inner.part, ground)
-    members = _members(inner.part, kinds, ground)
+    members = _members(inner, ground)
     at = members[0].at if members else roles_of([inner.part.need])[0].at
     if required is not None and required.partition is not None and required.partition.at is not None:
         at = required.partition.at
-    domain = None if required is None or required.domain is None else _domain_name(required.domain)
+    domain = None if required is None or required.domain is None else min(required.domain.names)
     return Witness(
         family=_family(refusal, inner, ground),
         scope=FitScope.ON_THESE_NODES,
@@ -423,21 +417,19 @@ def _innermost(refusal: Refusal) -> Refusal:
 
 def _required(refusal: Refusal) -> Refusal | None:
     """Returns the innermost refusal that is about domains."""
-    found = None
+    required = None
     step: Refusal | None = refusal
     while step is not None:
         if step.partition is not None:
-            found = step
+            required = step
         step = step.inner if step.condition == "D" else None
-    return found
+    return required
 
 
-def _kinds_of(part: NeedPart, ground: Ground) -> tuple[int, ...]:
-    return tuple(dict.fromkeys(ground.kind_of[role.name] for role in roles_of([part.need])))
-
-
-def _members(part: NeedPart, kinds: Sequence[int], ground: Ground) -> list[PackingRole]:
-    return [role for role in roles_of([part.need]) if ground.kind_of[role.name] in kinds]
+def _members(refusal: Refusal, ground: Ground) -> list[PackingRole]:
+    """Returns the roles of the kinds that a refusal is about, or all of its part."""
+    roles = roles_of([refusal.part.need])
+    return [role for role in roles if not refusal.kinds or ground.kind_of[role.name] in refusal.kinds]
 
 
 def _family(refusal: Refusal, inner: Refusal, ground: Ground) -> FitFamily:
@@ -449,11 +441,8 @@ def _family(refusal: Refusal, inner: Refusal, ground: Ground) -> FitFamily:
         return FitFamily.APART
     if inner.condition == "C1":
         binding = _binding(inner, ground)
-        return (
-            FitFamily.DEVICES
-            if binding is not None and ground.resources[binding].startswith(DEVICES)
-            else FitFamily.NODE
-        )
+        of_devices = binding is not None and ground.resources[binding].startswith(DEVICES)
+        return FitFamily.DEVICES if of_devices else FitFamily.NODE
     return FitFamily.TOTAL
 
 
@@ -465,14 +454,8 @@ def _apart(inner: Refusal, ground: Ground) -> bool:
     by_resources = 0
     for shape, count in inner.area.counts:
         if ground.floors[shape][kind]:
-            by_resources += count * min(
-                (
-                    have // wanted
-                    for have, wanted in zip(ground.shapes[shape].capacity, ground.requests[kind], strict=True)
-                    if wanted
-                ),
-                default=UNLIMITED,
-            )
+            pairs = zip(ground.shapes[shape].capacity, ground.requests[kind], strict=True)
+            by_resources += count * min((have // request for have, request in pairs if request), default=UNLIMITED)
     return by_resources >= inner.needed
 
 
@@ -484,11 +467,11 @@ def _binding(inner: Refusal, ground: Ground) -> int | None:
     request = ground.requests[kind]
     usable = [shape for shape in ground.shapes if shape.kinds >> kind & 1]
     short: list[tuple[float, int]] = []
-    for k, wanted in enumerate(request):
-        if wanted:
+    for k, pod_request in enumerate(request):
+        if pod_request:
             most = max((shape.capacity[k] for shape in usable), default=0)
             # A pod slot is named only if nothing else explains it.
-            short.append(((most / wanted) + (ground.resources[k] == "pods"), k))
+            short.append(((most / pod_request) + (ground.resources[k] == "pods"), k))
     return min(short)[1] if short else None
 
 
@@ -497,26 +480,20 @@ def _resource(refusal: Refusal, ground: Ground) -> str:
 
 
 def _shown(resource: str) -> str:
-    """Devices are called so."""
     if not resource.startswith(DEVICES):
         return resource
     driver = resource.removeprefix(DEVICES)
     return f"devices of {driver}" if driver else "devices"
 
 
-def _per_pod(inner: Refusal, ground: Ground) -> str:
-    """Returns what one pod of a kind requests of the resource that matters: `8 nvidia.com/gpu`."""
-    binding = _binding(inner, ground)
-    if binding is None or len(inner.kinds) != 1:
-        return ""
-    resource = ground.resources[binding]
-    if resource == "pods":
-        return ""
-    return f" of {amount(resource, ground.requests[inner.kinds[0]][binding])} {_shown(resource)}"
-
-
 def _pods(inner: Refusal, number: int, ground: Ground) -> str:
-    return f"{counted(number, 'pod')}{_per_pod(inner, ground)}"
+    """Returns so many pods, with what each requests of the resource that matters: `2 pods of 8 nvidia.com/gpu`."""
+    binding = _binding(inner, ground)
+    if binding is None or len(inner.kinds) != 1 or ground.resources[binding] == "pods":
+        return counted(number, "pod")
+    resource = ground.resources[binding]
+    each = amount(resource, ground.requests[inner.kinds[0]][binding])
+    return f"{counted(number, 'pod')} of {each} {_shown(resource)}"
 
 
 def _sentence(refusal: Refusal, inner: Refusal, required: Refusal | None, ground: Ground) -> str:
@@ -530,27 +507,27 @@ def _sentence(refusal: Refusal, inner: Refusal, required: Refusal | None, ground
 
 def _in_a_domain(inner: Refusal, required: Refusal, ground: Ground) -> str:
     assert required.partition is not None  # noqa: S101 - that is what makes it required
-    named = required.partition.named
+    called = required.partition.named
     if required.domain is None and required is inner and not inner.needed:
-        return f"the pods of {required.part.name} need one {named}, and no node that they may use is in one"
+        return f"the pods of {required.part.name} need one {called}, and no node that they may use is in one"
     if inner is required:
         return (
-            f"{counted(inner.needed, 'group')} like {inner.part.name} need one {named} each; "
-            f"the nodes have room for {_there(inner.there)}"
+            f"{counted(inner.needed, 'group')} like {inner.part.name} need one {called} each; "
+            f"the nodes have room for {inner.there or 'none'}"
         )
-    nearest = "" if required.domain is None else f" {_domain_name(required.domain)}"
-    there = f"the largest {named}{nearest}"
+    nearest = "" if required.domain is None else f" {min(required.domain.names)}"
+    there = f"the largest {called}{nearest}"
     if inner.condition == "C6":
-        return f"{_all_pods(inner, ground)} need one {named}; every way to place them in {there[4:]} was looked at"
+        return f"{_all_pods(inner, ground)} need one {called}; every way to place them in {there[4:]} was looked at"
     if inner.resource is not None:
         resource = ground.resources[inner.resource]
         return (
-            f"{_all_pods(inner, ground)} need one {named} with {amount(resource, inner.needed)} {_shown(resource)}; "
+            f"{_all_pods(inner, ground)} need one {called} with {amount(resource, inner.needed)} {_shown(resource)}; "
             f"{there} has {amount(resource, inner.there)}{_usable(inner)}"
         )
     if inner.condition == "C1":
-        return f"{_pods(inner, inner.needed, ground)} need one {named}; no node of {there[4:]} can take one"
-    return f"{_pods(inner, inner.needed, ground)} need one {named}; {there} has room for {_there(inner.there)}"
+        return f"{_pods(inner, inner.needed, ground)} need one {called}; no node of {there[4:]} can take one"
+    return f"{_pods(inner, inner.needed, ground)} need one {called}; {there} has room for {inner.there or 'none'}"
 
 
 def _anywhere(inner: Refusal, ground: Ground) -> str:
@@ -562,7 +539,7 @@ def _anywhere(inner: Refusal, ground: Ground) -> str:
     if inner.condition == "A":
         return (
             f"{_pods(inner, inner.needed, ground)} need a different {inner.key} each; "
-            f"the nodes have room for {_there(inner.there)}"
+            f"the nodes have room for {inner.there or 'none'}"
         )
     if inner.resource is not None:
         resource = ground.resources[inner.resource]
@@ -573,7 +550,7 @@ def _anywhere(inner: Refusal, ground: Ground) -> str:
     if len(inner.kinds) != 1:
         return (
             f"{_all_pods(inner, ground)} must run together; "
-            f"the nodes that they may use have room for {_there(inner.there)} of them"
+            f"the nodes that they may use have room for {inner.there or 'none'} of them"
         )
     if _apart(inner, ground):
         pods = counted(inner.needed, "pod")
@@ -583,7 +560,7 @@ def _anywhere(inner: Refusal, ground: Ground) -> str:
 
 def _no_node(inner: Refusal, ground: Ground) -> str:
     kind = inner.kinds[0]
-    name = sentence_list([role.name for role in _members(inner.part, inner.kinds, ground)][:_NAMES])
+    name = sentence_list([role.name for role in _members(inner, ground)][:_NAMES])
     usable = [shape for shape in ground.shapes if shape.kinds >> kind & 1]
     if not usable:
         return f"no node admits the pods of {name}: their node selector, affinity or tolerations exclude all nodes"
@@ -591,26 +568,24 @@ def _no_node(inner: Refusal, ground: Ground) -> str:
     if binding is None:
         return f"no node can take a pod of {name}"
     resource = ground.resources[binding]
-    wanted = ground.requests[kind][binding]
+    request = ground.requests[kind][binding]
     most = max(shape.capacity[binding] for shape in usable)
-    if most >= wanted:
+    if most >= request:
         return f"no node has all that a pod of {name} requests"
     return (
-        f"a pod of {name} requests {amount(resource, wanted)} {_shown(resource)}; "
+        f"a pod of {name} requests {amount(resource, request)} {_shown(resource)}; "
         f"the largest node that it may use has {amount(resource, most)}"
     )
 
 
 def _room_by_node(inner: Refusal, binding: int | None, ground: Ground) -> str:
-    """Returns how many pods of a kind the nodes take: `6 nodes of 8 take one each` where they are equal in that
-    resource.
-    """
+    """Returns how many pods of a kind the nodes take: `6 nodes of 8 take one each` where the nodes are equal."""
     kind = inner.kinds[0]
     taking = [(shape, count) for shape, count in inner.area.counts if ground.floors[shape][kind]]
     floors = {ground.floors[shape][kind] for shape, _ in taking}
     nodes = sum(count for _, count in taking)
     if len(floors) != 1 or nodes * min(floors, default=0) != inner.there or nodes >= UNLIMITED:
-        return f"the nodes that they may use have room for {_there(inner.there)}"
+        return f"the nodes that they may use have room for {inner.there or 'none'}"
     sizes = set() if binding is None else {ground.shapes[shape].capacity[binding] for shape, _ in taking}
     of = ""
     if binding is not None and len(sizes) == 1 and ground.resources[binding] != "pods":
@@ -622,7 +597,7 @@ def _room_by_node(inner: Refusal, binding: int | None, ground: Ground) -> str:
 
 def _all_pods(inner: Refusal, ground: Ground) -> str:
     """Returns the pods that a condition is about, with their number where there is no choice."""
-    roles = _members(inner.part, inner.kinds or _kinds_of(inner.part, ground), ground)
+    roles = _members(inner, ground)
     names = sentence_list([role.name for role in roles][:_NAMES])
     more = len(roles) - _NAMES
     names += f" and {more} more" if more > 0 else ""
@@ -637,18 +612,10 @@ def _usable(inner: Refusal) -> str:
     return " that pods of these sizes can use" if inner.condition in ("C2", "C4") else ""
 
 
-def _there(number: int) -> str:
-    return "none" if number == 0 else str(number)
-
-
-def _domain_name(domain: EqualDomains) -> str:
-    return min(domain.names)
-
-
 def _shortfalls(inner: Refusal, ground: Ground) -> tuple[Shortfall, ...]:
     if inner.condition == "C1" and (binding := _binding(inner, ground)) is not None:
         kind = inner.kinds[0]
-        most = max((one.capacity[binding] for one in ground.shapes if one.kinds >> kind & 1), default=0)
+        most = max((shape.capacity[binding] for shape in ground.shapes if shape.kinds >> kind & 1), default=0)
         if most < ground.requests[kind][binding]:
             return (Shortfall(_shown(ground.resources[binding]), ground.requests[kind][binding], most),)
     if not inner.needed:

@@ -57,7 +57,7 @@ class _Counted(NamedTuple):
     def gpus(self) -> int:
         return self.number if self.whole else 0
 
-    def with_more(self, more: _Counted) -> _Counted:
+    def add(self, more: _Counted) -> _Counted:
         if self == _NONE:
             return more
         if more == _NONE or more.whole != self.whole:
@@ -69,29 +69,26 @@ _NONE = _Counted()
 
 
 def whole_gpus(spec: Mapping[str, Any], *, from_limits: bool) -> int:
-    """Returns the least number of whole GPUs that KAI counts for a pod. `from_limits`: as in `total_requests`. Raises
-    `Malformed`.
-    """
+    """Returns the fewest whole GPUs that KAI counts. `from_limits`: as `total_requests`. Raises `Malformed`."""
 
     def counted(containers: Iterable[object]) -> _Counted:
-        return _counted(requests_of_container(one, from_limits=from_limits) for one in containers)
+        return _counted(requests_of_container(container, from_limits=from_limits) for container in containers)
 
     try:
         running = counted(sequence(spec.get("containers")))
         sidecars = largest_init = _NONE
         for container in sequence(spec.get("initContainers")):
-            own = counted([container])
+            container_gpus = counted([container])
             if mapping(container).get("restartPolicy") == "Always":
-                sidecars = sidecars.with_more(own)
+                sidecars = sidecars.add(container_gpus)
             else:
-                largest_init = max(largest_init, own.with_more(sidecars), key=lambda one: one.gpus)
-        return max(running.with_more(sidecars).gpus, largest_init.gpus)
+                largest_init = max(largest_init, container_gpus.add(sidecars), key=lambda count: count.gpus)
+        return max(running.add(sidecars).gpus, largest_init.gpus)
     except _Unsure:
         return 0
 
 
 def _counted(requests: Iterable[Mapping[str, Any]]) -> _Counted:
-    """Returns what KAI counts at least for a sum of requests."""
     sums: dict[str, int] = {}
     for request in requests:
         for name in (name for name in WHOLE_GPUS if name in request):
@@ -130,10 +127,9 @@ _DECIMAL = re.compile(r"[+-]?[0-9]{1,18}\Z")
 
 @dataclass(frozen=True, slots=True)
 class RequestRules:
-    """How a scheduler adds up and compares requests. `pod_level`: as in `total_requests`.
-
-    `kai_gpus`: annotations ask for parts of GPUs, and all names that end in "gpu" are one resource. Nothing is claimed
-    of `unsure` prefixes. `ignored` resources and groups are not compared; without `compared` none is.
+    """How a scheduler adds up and compares requests. `pod_level`: as in `total_requests`. `kai_gpus`: annotations ask
+    for parts of GPUs, and all names that end in "gpu" are one resource. Nothing is claimed of `unsure` prefixes.
+    `ignored` resources and groups are not compared; without `compared` none is.
     """
 
     pod_level: bool = True
@@ -153,50 +149,43 @@ class RequestRules:
 OF_KUBERNETES = RequestRules()
 
 
-def _uncounted(spec: Mapping[str, Any], resource: str, amount: Fraction | None) -> str:
-    """Returns why a request is not judged: it cannot be read, or it overflows."""
-    if amount is None:
-        return f"{unreadable_request(spec, resource)} is not a quantity"
-    return _OVERFLOW.format(resource[:80])
-
-
 def requests_of(template: PodTemplate, rules: RequestRules, *, stored: bool) -> tuple[dict[str, int], tuple[str, ...]]:
     """Returns the least that a pod requests, with its slot, and why other resources are not judged. Raises `Malformed`.
-
     For a template that is not `stored` a limit counts as request, as the API server defaults it on pods. A limit of the
     whole pod does not: a LimitRange may give its containers lower requests before.
     """
     if not rules.compared:
         return {}, ()
     spec: Mapping[str, Any] = template.spec
-    own = mapping(spec.get("resources"))
-    if own:
-        spec = {**spec, "resources": {"requests": own.get("requests")}}
+    resources = mapping(spec.get("resources"))
+    if resources:
+        spec = {**spec, "resources": {"requests": resources.get("requests")}}
     totals = total_requests(spec, from_limits=not stored, pod_level=rules.pod_level)
-    found: dict[str, int] = {}
+    request: dict[str, int] = {}
     unjudged: list[str] = []
     unsure = (*rules.unsure, BY_CLASS)
     for resource, amount in totals.items():
         pooled = rules.kai_gpus and is_gpu_name(resource) and amount is not None
         if pooled or not is_compared(resource) or rules.ignores(resource):
             continue
-        if len(found) == _MOST_RESOURCES:
+        if len(request) == _MOST_RESOURCES:
             unjudged.append(f"the resources of a pod above {_MOST_RESOURCES}")
             break
         if amount is None or amount > MOST_COUNTED:
-            unjudged.append(_uncounted(template.spec, resource, amount))
+            unreadable = f"{unreadable_request(template.spec, resource)} is not a quantity" if amount is None else ""
+            unjudged.append(unreadable or _OVERFLOW.format(resource[:80]))
         elif resource.startswith(unsure):
             if amount > 0:
                 unjudged.append(f"the scheduler handles {resource[:80]} in its own way")
         elif (units := _units(resource, amount, exact=rules.exact)) > 0:
-            found[resource] = units
+            request[resource] = units
     if rules.kai_gpus:
         gpus = _gpus_of_kai(template, from_limits=not stored)
         if any(amount > MOST_COUNTED for amount in gpus.values()):
             unjudged.append(_OVERFLOW.format("GPUs"))
         else:
-            found |= gpus
-    return {**found, SLOTS: 1}, tuple(unjudged)
+            request |= gpus
+    return {**request, SLOTS: 1}, tuple(unjudged)
 
 
 def is_compared(resource: str) -> bool:
@@ -238,8 +227,8 @@ def _gpus_of_kai(template: PodTemplate, *, from_limits: bool) -> dict[str, int]:
     return _positive({GPUS: whole, GPU_PARTS: 1000 * whole})
 
 
-def _positive(found: Mapping[str, int]) -> dict[str, int]:
-    return {resource: amount for resource, amount in found.items() if amount > 0}
+def _positive(amounts: Mapping[str, int]) -> dict[str, int]:
+    return {resource: amount for resource, amount in amounts.items() if amount > 0}
 
 
 def _part(annotations: Mapping[str, Any]) -> int | None:
@@ -251,15 +240,14 @@ def _part(annotations: Mapping[str, Any]) -> int | None:
         # Python reads such numbers, and Go does not.
         return None
     try:
-        found = float(written)
+        part = float(written)
     except ValueError:
         # Go reads more forms of numbers, so a text that has a digit may still be one.
         return 0 if any(character.isdigit() for character in written) else None
-    return math.floor(found * _PARTS_OF_GPU) if 0 < found <= 1 else None
+    return math.floor(part * _PARTS_OF_GPU) if 0 < part <= 1 else None
 
 
 def _devices(annotations: Mapping[str, Any]) -> int:
-    """Returns how many GPUs a pod takes a part of."""
     if not text(annotations.get(_DEVICES)):
         return 1
     return max(_number(annotations, _DEVICES) or 0, 0)
@@ -291,37 +279,33 @@ def claims_of(template: PodTemplate, shape: GangShape, facts: ClusterFacts) -> t
     """Returns the claims of each pod of a template, and what is unknown of them, in words. Raises `Malformed`."""
     # Rollcall's PodGroups list only the claims that the workload asks for, and stored pods are in these.
     grouped_elsewhere = not shape.stored and any(template.spec.get(field) for field in _GROUPS)
-    asked = {one.shared.name for one in shape.record.claims}
-    found: list[PodClaim] = []
+    shared_names = {claim.shared.name for claim in shape.record.claims}
+    claims: list[PodClaim] = []
     stated_claims = sequence(template.spec.get("resourceClaims"))
     for index, entry in enumerate(stated_claims[:_MOST_CLAIMS]):
         stated = mapping(entry)
         name, from_template = text(stated.get("resourceClaimName")), text(stated.get("resourceClaimTemplateName"))
-        own = text(stated.get("name")) or ""
-        if grouped_elsewhere or own in asked or (name is None) == (from_template is None):
+        claim_name = text(stated.get("name")) or ""
+        if grouped_elsewhere or claim_name in shared_names or (name is None) == (from_template is None):
             # Which pods share it depends on a group that is not known here.
             continue
-        at = template.spec_path / "resourceClaims" / Item(index, own)
+        at = template.spec_path / "resourceClaims" / Item(index, claim_name)
         if name is not None:
-            known: Mapping[Any, Claim] | None = facts.resource_claims
-            found.append(PodClaim(at, (known or {}).get((shape.namespace, name)), name, f"ResourceClaim {name}"))
+            by_name: Mapping[Any, Claim] | None = facts.resource_claims
+            claims.append(PodClaim(at, (by_name or {}).get((shape.namespace, name)), name, f"ResourceClaim {name}"))
         else:
-            known = facts.resource_claim_templates
-            requests = (known or {}).get((shape.namespace, from_template or ""))
-            found.append(PodClaim(at, requests, None, f"ResourceClaimTemplate {from_template}"))
-    unknown = dict.fromkeys(why for one in found if (why := _unknown(one)) is not None)
+            by_name = facts.resource_claim_templates
+            requests = (by_name or {}).get((shape.namespace, from_template or ""))
+            claims.append(PodClaim(at, requests, None, f"ResourceClaimTemplate {from_template}"))
+    unknown: dict[str, None] = {}
+    for claim in claims:
+        if claim.requests is None:
+            unknown[f"the requests of the {claim.called} are unknown"] = None
+        elif claim.requests == ALLOCATED and claim.name is not None:
+            unknown[f"the {claim.called} has its devices, and which nodes reach these is not known"] = None
     if len(stated_claims) > _MOST_CLAIMS:
         unknown[f"the ResourceClaims of a pod above {_MOST_CLAIMS}"] = None
-    return found, tuple(unknown)
-
-
-def _unknown(claim: PodClaim) -> str | None:
-    """Returns why a claim is not judged, in words."""
-    if claim.requests is None:
-        return f"the requests of the {claim.called} are unknown"
-    if claim.requests == ALLOCATED and claim.name is not None:
-        return f"the {claim.called} has its devices, and which nodes reach these is not known"
-    return None
+    return claims, tuple(unknown)
 
 
 # More devices than any node has.
@@ -348,38 +332,36 @@ class NodeDevices(NamedTuple):
 
     def on(self, node: str) -> dict[str, int]:
         """Returns the most devices that a node can have of each driver, and of all together under `ALL_DRIVERS`."""
-        own = self.nodes.get(node, {})
-        found = {
-            driver: UNBOUNDED if driver in self.unsure or not own.get(driver) else own[driver] + number
+        on_node = self.nodes.get(node, {})
+        devices = {
+            driver: UNBOUNDED if driver in self.unsure or not on_node.get(driver) else on_node[driver] + number
             for driver, number in self.anywhere.items()
         }
-        return {**found, ALL_DRIVERS: min(sum(found.values()), UNBOUNDED)}
+        return {**devices, ALL_DRIVERS: min(sum(devices.values()), UNBOUNDED)}
 
 
 class DevicesByNode(Mapping[str, Mapping[str, int]]):
     """The most devices of each driver that a node can have, by its name, also for a node without any slice."""
 
-    def __init__(self, known: NodeDevices) -> None:
-        self._known = known
-        self._found: dict[str, Mapping[str, int]] = {}
+    def __init__(self, devices: NodeDevices) -> None:
+        self._devices = devices
+        self._by_name: dict[str, Mapping[str, int]] = {}
 
     def __getitem__(self, node: str) -> Mapping[str, int]:
-        found = self._found.get(node)
-        if found is None:
-            found = self._found[node] = self._known.on(node)
-        return found
+        devices = self._by_name.get(node)
+        if devices is None:
+            devices = self._by_name[node] = self._devices.on(node)
+        return devices
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._known.nodes)
+        return iter(self._devices.nodes)
 
     def __len__(self) -> int:
-        return len(self._known.nodes)
+        return len(self._devices.nodes)
 
 
 class PodDevices(NamedTuple):
-    """The devices of one pod: `own` for each pod, `shared` once for all pods that name the claim. `unknown` says in
-    words what is left out.
-    """
+    """The devices of one pod: `own` for each pod, `shared` once for a claim. `unknown` says what is left out."""
 
     own: tuple[DeviceNeed, ...] = ()
     shared: tuple[SharedClaimNeed, ...] = ()
@@ -394,9 +376,7 @@ def devices_on(facts: ClusterFacts) -> NodeDevices | None:
 
 
 def devices_by_node(facts: ClusterFacts) -> DevicesByNode | None:
-    """Returns the devices of each node, the same object for the same slices; None if they are unknown, or only some are
-    known.
-    """
+    """Returns the devices of each node, one object for the same slices; None unless all are known."""
     if facts.resource_slices is None or "resource_slices" in (facts.partial or ()):
         return None
     return summary_of(facts.resource_slices, _by_node)
@@ -408,36 +388,38 @@ def _by_node(slices: Mapping[str, Slice]) -> DevicesByNode:
 
 def _devices_in(slices: Mapping[str, Slice]) -> NodeDevices:
     newest: dict[tuple[str, str], int] = {}
-    for one in slices.values():
-        pool = (one.driver, one.pool)
-        newest[pool] = max(one.generation, newest.get(pool, one.generation))
+    for resource_slice in slices.values():
+        pool = (resource_slice.driver, resource_slice.pool)
+        newest[pool] = max(resource_slice.generation, newest.get(pool, resource_slice.generation))
     seen: dict[tuple[str, str], set[str]] = {}
-    for one in slices.values():
-        if one.generation == newest[one.driver, one.pool]:
-            seen.setdefault((one.driver, one.pool), set()).update(node for node, _ in one.nodes if node)
+    for resource_slice in slices.values():
+        if resource_slice.generation == newest[resource_slice.driver, resource_slice.pool]:
+            seen.setdefault((resource_slice.driver, resource_slice.pool), set()).update(
+                node for node, _ in resource_slice.nodes if node
+            )
     nodes: dict[str, dict[str, int]] = {}
     anywhere: dict[str, int] = {}
     present: dict[tuple[str, str], int] = {}
     unsure: set[str] = set()
     missing: dict[tuple[str, str], int] = {}
-    for one in slices.values():
-        pool = (one.driver, one.pool)
-        anywhere.setdefault(one.driver, 0)
-        if one.generation != newest[pool]:
-            if any(node not in seen[pool] for node, _ in one.nodes):
+    for resource_slice in slices.values():
+        pool = (resource_slice.driver, resource_slice.pool)
+        anywhere.setdefault(resource_slice.driver, 0)
+        if resource_slice.generation != newest[pool]:
+            if any(node not in seen[pool] for node, _ in resource_slice.nodes):
                 # Nodes that the newer slices do not concern still have the devices of the older one.
-                unsure.add(one.driver)
+                unsure.add(resource_slice.driver)
             continue
         present[pool] = present.get(pool, 0) + 1
-        missing[pool] = one.slices
-        if one.shared:
-            unsure.add(one.driver)
-        for node, number in one.nodes:
+        missing[pool] = resource_slice.slices
+        if resource_slice.shared:
+            unsure.add(resource_slice.driver)
+        for node, number in resource_slice.nodes:
             if node:
                 of_node = nodes.setdefault(node, {})
-                of_node[one.driver] = of_node.get(one.driver, 0) + number
+                of_node[resource_slice.driver] = of_node.get(resource_slice.driver, 0) + number
             else:
-                anywhere[one.driver] += number
+                anywhere[resource_slice.driver] += number
     unsure.update(driver for (driver, pool), number in missing.items() if present[driver, pool] != number)
     return NodeDevices(nodes, anywhere, frozenset(unsure))
 
@@ -445,69 +427,76 @@ def _devices_in(slices: Mapping[str, Slice]) -> NodeDevices:
 def device_needs_of(member: MemberShape, shape: GangShape, facts: ClusterFacts) -> PodDevices:
     """Returns the devices that each pod of a member needs, at least. Raises `Malformed`."""
     claims, unknown = claims_of(member.template, shape, facts)
-    known = devices_on(facts)
-    if known is None:
+    devices = devices_on(facts)
+    if devices is None:
         return PodDevices(unknown=("the ResourceSlices are unknown",) if claims else ())
-    own = [need for claim in claims if claim.name is None for need in _needs(claim, facts, known)]
+    device_needs = [need for claim in claims if claim.name is None for need in _needs(claim, facts, devices)]
     shared = [
         SharedClaimNeed(claim.name, needs)
         for claim in claims
-        if claim.name is not None and (needs := tuple(_needs(claim, facts, known)))
+        if claim.name is not None and (needs := tuple(_needs(claim, facts, devices)))
     ]
-    uncounted = (_UNCOUNTED.format(claim.called) for claim in claims if not _is_counted(claim, facts, known))
-    return PodDevices(tuple(own), tuple(shared), (*unknown, *dict.fromkeys(uncounted)))
+    uncounted = (
+        _UNCOUNTED.format(claim.called)
+        for claim in claims
+        for request in claim.requests or ()
+        if _driver(request, facts) not in devices.drivers or request.admin
+    )
+    return PodDevices(tuple(device_needs), tuple(shared), (*unknown, *dict.fromkeys(uncounted)))
 
 
 def with_devices(needs: PodNeeds, member: MemberShape, shape: GangShape, facts: ClusterFacts) -> PodNeeds:
     """Returns the needs of a pod with those of its devices. Raises `Malformed`."""
     if not member.template.spec.get("resourceClaims"):
         return needs
-    found = device_needs_of(member, shape, facts)
-    return replace(needs, devices=found.own, shared_devices=found.shared, unjudged=(*needs.unjudged, *found.unknown))
+    pod_devices = device_needs_of(member, shape, facts)
+    return replace(
+        needs,
+        devices=pod_devices.own,
+        shared_devices=pod_devices.shared,
+        unjudged=(*needs.unjudged, *pod_devices.unknown),
+    )
 
 
-def _needs(claim: PodClaim, facts: ClusterFacts, known: NodeDevices) -> Iterable[DeviceNeed]:
+def _needs(claim: PodClaim, facts: ClusterFacts, devices: NodeDevices) -> Iterable[DeviceNeed]:
     for request in claim.requests or ():
         driver = _driver(request, facts)
         number = _least(request)
         # A driver without any slice may come with devices for every node.
-        if driver in known.drivers and number and not request.admin:
+        if driver in devices.drivers and number and not request.admin:
             yield DeviceNeed(request.alternatives[0].device_class, number, claim.at, driver)
 
 
-def _is_counted(claim: PodClaim, facts: ClusterFacts, known: NodeDevices) -> bool:
-    """Returns whether the devices of a claim are all counted among the needs of a pod."""
-    return all(_driver(request, facts) in known.drivers and not request.admin for request in claim.requests or ())
-
-
 def _least(request: DeviceRequest) -> int:
-    """Returns the fewest devices that satisfy a request."""
-    return min((one.number for one in request.alternatives), default=0)
+    return min((alternative.number for alternative in request.alternatives), default=0)
 
 
 def _driver(request: DeviceRequest, facts: ClusterFacts) -> str | None:
     """Returns the driver of the devices of a request, whichever alternative is taken; None if it is not sure."""
     classes = facts.device_classes or {}
     drivers = set()
-    for one in request.alternatives:
-        of_class = classes.get(one.device_class)
-        drivers.add(one.driver or (None if of_class is None else of_class.driver))
+    for alternative in request.alternatives:
+        of_class = classes.get(alternative.device_class)
+        drivers.add(alternative.driver or (None if of_class is None else of_class.driver))
     return drivers.pop() if len(drivers) == 1 else None
 
 
 def device_refusals(shape: GangShape, facts: ClusterFacts, together: Mapping[str, int]) -> tuple[Witness, ...]:
-    """Returns the proofs that claims of the gang are never allocated, one for each role at most. `together` are the
-    pods of each role that surely run at the same time. Raises `Malformed`.
-    """
+    """Returns the proofs that claims are never allocated. `together`: pods that run at once. Raises `Malformed`."""
     members = {member.called: member for member in shape.needed if together.get(member.called)}
     claiming = (member for member in members.values() if member.template.spec.get("resourceClaims"))
-    found = (_refusal(member, together[member.called], shape, facts) for member in claiming)
-    return tuple(one for one in found if one is not None)
+    refusals = (_refusal(member, together[member.called], shape, facts) for member in claiming)
+    return tuple(witness for witness in refusals if witness is not None)
 
 
 def _refusal(member: MemberShape, together: int, shape: GangShape, facts: ClusterFacts) -> Witness | None:
     for claim in claims_of(member.template, shape, facts)[0]:
-        least = _least_of_claim(claim.requests)
+        # "All" may be no device, and admin access counts as well.
+        numbers = (
+            [0 if device.every else device.number for device in request.alternatives]
+            for request in claim.requests or ()
+        )
+        least = sum(min(of_request, default=0) for of_request in numbers)
         if least > MOST_DEVICES:
             why = f"the {claim.called} requests at least {least} devices, and a claim has {MOST_DEVICES} at most"
             # Another claim of that name cures it as well.
@@ -519,19 +508,12 @@ def _refusal(member: MemberShape, together: int, shape: GangShape, facts: Cluste
     return None
 
 
-def _least_of_claim(requests: Claim) -> int:
-    """Returns the fewest devices of a claim. "All" may be none, and admin access counts as well."""
-    return sum(
-        min((0 if one.every else one.number for one in request.alternatives), default=0) for request in requests or ()
-    )
-
-
-def _witness(member: MemberShape, claim: PodClaim, found: int, why: str, remedy: str, *, own_change: bool) -> Witness:
+def _witness(member: MemberShape, claim: PodClaim, value: int, why: str, remedy: str, *, own_change: bool) -> Witness:
     return Witness(
         family=FitFamily.DEVICES,
         scope=FitScope.EVER,
         at=claim.at,
-        found=found,
+        found=value,
         why=why,
         remedy=remedy,
         condition=_CONDITION,

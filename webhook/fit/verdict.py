@@ -60,10 +60,9 @@ class Shortfall(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Witness:
     """Why a gang never fits. `why` is one sentence without names of objects in other namespaces; `at` the field at
-    fault, `found` its value. `remedy` is an imperative. `members` are the roles that it is about.
-
-    `domain` is the domain that comes nearest, if a domain is required, and `shortfalls` what it lacks.
-    `own_change` says whether only a change of the gang's own object cures it, as with a structure.
+    fault, `found` its value. `remedy` is an imperative. `members` are the roles that it is about. `domain` is the
+    domain that comes nearest, if a domain is required, and `shortfalls` what it lacks. `own_change` says whether only a
+    change of the gang's own object cures it, as with a structure.
     """
 
     family: FitFamily
@@ -122,7 +121,7 @@ class FitVerdict:
                 "remedy": witness.remedy,
                 "members": list(witness.members),
                 "domain": witness.domain,
-                "short": [found._asdict() for found in witness.shortfalls],
+                "short": [shortfall._asdict() for shortfall in witness.shortfalls],
             },
             "causes": list(self.causes),
             "assumptions": list(self.assumptions),
@@ -153,7 +152,6 @@ class StepBudget:
 
     def share(self, most: int) -> StepBudget:
         """Returns a budget for one attempt that may be given up: at most so many of these steps. `settle` ends it.
-
         `most` must not depend on how many steps there are: a larger budget then does the same work, and more.
         """
         return StepBudget(min(most, max(self.left, 0)))
@@ -190,10 +188,10 @@ def amount(resource: str, number: int) -> str:
     if is_cpu(resource):
         return str(number // 1000) if number % 1000 == 0 else f"{number}m"
     if number and resource.removeprefix("limits.").removeprefix("requests.").startswith(_BYTES):
-        size, suffix = next(one for one in _BINARY if number % one[0] == 0)
+        size, suffix = next(unit for unit in _BINARY if number % unit[0] == 0)
         if number // size < _MOST_DIGITS:
             return f"{number // size}{suffix}"
-        size, suffix = next(one for one in _BINARY if number >= one[0])
+        size, suffix = next(unit for unit in _BINARY if number >= unit[0])
         tenths = number * 10 // size
         return f"{tenths // 10}.{tenths % 10}{suffix}"
     return str(number)
@@ -204,9 +202,9 @@ def amount_of(resource: str, number: int) -> str:
     return f"{amount(resource, number)} {resource}"
 
 
-def counted(number: int, one: str, many: str | None = None) -> str:
+def counted(number: int, singular: str, many: str | None = None) -> str:
     """Returns a number with its noun: `1 pod`, `2 pods`."""
-    return f"{number} {one if number == 1 else many or one + 's'}"
+    return f"{number} {singular if number == 1 else many or singular + 's'}"
 
 
 def sentence_list(words: Sequence[str]) -> str:

@@ -47,7 +47,7 @@ def _every_pod(shape_of: Any) -> Any:
     return made
 
 
-@trap(51, Mutant("webhook.fit.gang_shapes._of_volcano_job", _every_pod))
+@trap(51, Mutant("webhook.fit.gang_shapes._volcano_shapes", _every_pod))
 def volcano_starts_a_job_with_its_minimum_and_skips_those_of_tasks_which_are_more() -> None:
     _may_start(volcano_job(task("a", 9)), "volcano")
     most = "minAvailable: 3,"
@@ -93,7 +93,7 @@ spec:
 """
 
 
-@trap(53, Mutant("webhook.fit.gang_shapes._OfSet._written", _of_one))
+@trap(53, Mutant("webhook.fit.gang_shapes._SetShapes._written", _of_one))
 def the_replicas_of_a_scaling_group_have_cliques_of_their_own() -> None:
     groups = "{name: x, cliqueNames: [a], replicas: 2, minAvailable: 2}"
     _may_start(f"{_BIG}{_PAIRS.replace('PODS', '1').replace('GROUPS', groups)}")
