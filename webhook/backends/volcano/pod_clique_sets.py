@@ -160,7 +160,7 @@ def syntax_rule(
     """Returns the rule about names that no Queue can have."""
 
     def check(workload: Any, context: RuleContext) -> Results:
-        """Yields the API server refuses a PodGroup whose queue is not a DNS subdomain, and the gang would wait for a
+        """The API server refuses a PodGroup whose queue is not a DNS subdomain, and the gang would wait for a
         PodGroup that cannot be written.
 
         Source: the PodGroup CRD of scheduling.volcano.sh/v1beta1 (`spec.queue`).
