@@ -98,18 +98,18 @@ def _rights(features: list[_Feature]) -> dict[str, list[Manifest]]:
     """Returns the rules of each role, with the verbs that each feature needs. Verbs that are always needed are not
     repeated.
     """
-    found: dict[str, dict[str, Manifest]] = {}
+    rules_by_role: dict[str, dict[str, Manifest]] = {}
     for feature in features:
         for role in _roles(feature.settings):
-            rules = found.setdefault(f"{role['kind']}/{role['metadata']['name']}", {})
+            rules = rules_by_role.setdefault(f"{role['kind']}/{role['metadata']['name']}", {})
             for rule in role["rules"]:
                 what = {part: rule[part] for part in _PARTS if part in rule}
                 verbs = rules.setdefault(json.dumps(what), {**what, "verbs": {}})["verbs"]
-                known = (*verbs.get(_ALWAYS, ()), *verbs.get(feature.name, ()))
-                new = [verb for verb in rule["verbs"] if verb not in known]
+                granted = (*verbs.get(_ALWAYS, ()), *verbs.get(feature.name, ()))
+                new = [verb for verb in rule["verbs"] if verb not in granted]
                 if new:
                     verbs[feature.name] = [*verbs.get(feature.name, ()), *new]
-    return {role: list(rules.values()) for role, rules in found.items()}
+    return {role: list(rules.values()) for role, rules in rules_by_role.items()}
 
 
 def _webhooks(features: list[_Feature]) -> Manifest:
@@ -131,15 +131,15 @@ def _webhooks(features: list[_Feature]) -> Manifest:
         if profile.backend.judged_marks:
             (pods if refuses_pods(profile) else warned)[feature.name] = [names_a_group(profile)]
     sealed = {
-        feature.scheduler: found
+        feature.scheduler: condition
         for feature in features
-        if feature.scheduler and (found := sealed_by(feature.settings.profiles[feature.scheduler])) is not None
+        if feature.scheduler and (condition := sealed_by(feature.settings.profiles[feature.scheduler])) is not None
     }
-    known = features[0].settings.kinds.known_controllers
+    controllers = features[0].settings.kinds.known_controllers
     return {
         "workloads": rules["workloads.mutate.rollcall.dev"],
         "workloadsOfNamespaces": rules["workloads-of-namespaces.mutate.rollcall.dev"],
-        "knownControllers": sorted(f"{kind}.{group}".rstrip(".") for group, kind in known),
+        "knownControllers": sorted(f"{kind}.{group}".rstrip(".") for group, kind in controllers),
         "shapes": {shape.name: _disabled(shape.resource) for shape in features[0].settings.kinds.declared},
         "gangObjects": objects,
         "groupPods": pods,
@@ -177,8 +177,8 @@ def _defaults_that_matter(backend: BackendClass) -> dict[str, object]:
         key: backend.settings_model.model_fields[key].default
         for place, key in enumerate(values)
         if any(
-            needed[(*chosen[:place], other, *chosen[place + 1 :])] != found
-            for chosen, found in needed.items()
+            needed[(*chosen[:place], other, *chosen[place + 1 :])] != objects
+            for chosen, objects in needed.items()
             for other in values[key]
         )
     }
@@ -188,13 +188,13 @@ def _values(model: type[BackendSettings]) -> dict[str, tuple[object, ...]]:
     """Returns the values of the settings that have few, by key. Templates go through maps in the order of their
     keys.
     """
-    found: dict[str, tuple[object, ...]] = {}
+    choices: dict[str, tuple[object, ...]] = {}
     for key, field in sorted(model.model_fields.items()):
         if field.annotation is bool:
-            found[key] = (False, True)
+            choices[key] = (False, True)
         elif get_origin(field.annotation) is Literal:
-            found[key] = get_args(field.annotation)
-    return found
+            choices[key] = get_args(field.annotation)
+    return choices
 
 
 def _needed(settings: Settings) -> list[Manifest]:
@@ -203,8 +203,8 @@ def _needed(settings: Settings) -> list[Manifest]:
 
 
 def _roles(settings: Settings) -> list[Manifest]:
-    found = [*access_rules(settings, _NAMESPACE, ""), *reconciler_access_rules(settings, _NAMESPACE, "")]
-    return [manifest for manifest in found if "rules" in manifest]
+    manifests = [*access_rules(settings, _NAMESPACE, ""), *reconciler_access_rules(settings, _NAMESPACE, "")]
+    return [manifest for manifest in manifests if "rules" in manifest]
 
 
 def _settings(*profiles: Profile, **fields: Any) -> Settings:

@@ -123,15 +123,15 @@ def reconciler_volumes(options: Options) -> list[Manifest]:
         {"serviceAccountToken": {"path": "token", "expirationSeconds": TOKEN_SECONDS}},
         {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
     ]
-    found: list[Manifest] = [
+    volumes: list[Manifest] = [
         {"name": "token", "projected": {"defaultMode": 0o440, "sources": sources}},
         # The root file system is read-only. Written files are small and must not reach a disk.
         {"name": "scratch", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}},
     ]
     if options.configuration is not None:
         held = {"name": options.configuration.name, "defaultMode": 0o444}
-        found.append({"name": CONFIGURATION_VOLUME, "configMap": held})
-    return found
+        volumes.append({"name": CONFIGURATION_VOLUME, "configMap": held})
+    return volumes
 
 
 def _configured(options: Options) -> list[str]:
@@ -160,13 +160,13 @@ def _probes(port: str) -> Manifest:
     seconds: a server that drains or has no valid certificate must get no new calls.
     """
 
-    def asked(path: str, **often: int) -> Manifest:
+    def probe(path: str, **often: int) -> Manifest:
         return {"httpGet": {"path": path, "port": port}, **often}
 
     return {
-        "startupProbe": asked("/healthz", periodSeconds=1, timeoutSeconds=2, failureThreshold=60),
-        "livenessProbe": asked("/healthz", periodSeconds=10, timeoutSeconds=5, failureThreshold=3),
-        "readinessProbe": asked("/readyz", periodSeconds=2, timeoutSeconds=2, failureThreshold=2),
+        "startupProbe": probe("/healthz", periodSeconds=1, timeoutSeconds=2, failureThreshold=60),
+        "livenessProbe": probe("/healthz", periodSeconds=10, timeoutSeconds=5, failureThreshold=3),
+        "readinessProbe": probe("/readyz", periodSeconds=2, timeoutSeconds=2, failureThreshold=2),
     }
 
 
@@ -194,7 +194,7 @@ def labels_of(component: str) -> dict[str, str]:
 def workloads(settings: Settings, options: Options) -> list[Manifest]:
     """Returns the Deployments, with a PodDisruptionBudget for each."""
     server, reconciler = server_container(settings, options), reconciler_container(options)
-    found = _deployment(
+    manifests = _deployment(
         options,
         SERVER_COMPONENT,
         [server, reconciler] if options.beside else [server],
@@ -203,8 +203,8 @@ def workloads(settings: Settings, options: Options) -> list[Manifest]:
     )
     if not options.beside:
         volumes = reconciler_volumes(options)
-        found += _deployment(options, RECONCILER_COMPONENT, [reconciler], volumes, RECONCILER_GRACE_SECONDS)
-    return found
+        manifests += _deployment(options, RECONCILER_COMPONENT, [reconciler], volumes, RECONCILER_GRACE_SECONDS)
+    return manifests
 
 
 def _deployment(
@@ -215,7 +215,7 @@ def _deployment(
     selector = {"matchLabels": labels_of(component)}
     network = options.network
     of_server = component == SERVER_COMPONENT
-    low_ports = {"sysctls": found} if (found := sysctls(containers)) else {}
+    low_ports = {"sysctls": kernel_settings} if (kernel_settings := sysctls(containers)) else {}
     pod: Manifest = {
         **(network.server_pod if of_server else {}),
         "serviceAccountName": name,

@@ -135,29 +135,29 @@ def network_policies(settings: Settings, options: Options) -> list[Manifest]:
         {"ports": [{"protocol": protocol, "port": _DNS_PORT} for protocol in ("UDP", "TCP")]},
         {"ports": _tcp(*API_SERVER_PORTS)},
     ]
-    found = []
+    policies = []
     if not options.network.host_network:
-        found.append(_policy(options, SERVER, SERVER_COMPONENT, _to_server(settings, options), out))
+        policies.append(_policy(options, SERVER, SERVER_COMPONENT, _to_server(settings, options), out))
     if not options.beside:
-        asked = [*out, *_to_servers(options)] if settings.certificates.self_managed else out
+        egress = [*out, *_to_servers(options)] if settings.certificates.self_managed else out
         listened = [{"ports": _tcp(options.network.ports.reconciler)}]
-        found.append(_policy(options, RECONCILER, RECONCILER_COMPONENT, listened, asked))
+        policies.append(_policy(options, RECONCILER, RECONCILER_COMPONENT, listened, egress))
     if settings.tracing.endpoint:
-        found.append(_tracing_policy(settings.tracing.endpoint, options))
-    return found
+        policies.append(_tracing_policy(settings.tracing.endpoint, options))
+    return policies
 
 
 def _to_server(settings: Settings, options: Options) -> list[Manifest]:
     """Incoming traffic of the server: calls from the configured callers, and requests for health and metrics."""
-    network, own = options.network, settings.certificates.self_managed
+    network, self_managed = options.network, settings.certificates.self_managed
     ports = network.ports
-    called = _tcp(ports.serving, ports.next) if own else _tcp(ports.serving)
-    found: list[Manifest] = [{"ports": called, **({"from": list(network.callers)} if network.callers else {})}]
-    if own:
+    called = _tcp(ports.serving, ports.next) if self_managed else _tcp(ports.serving)
+    ingress: list[Manifest] = [{"ports": called, **({"from": list(network.callers)} if network.callers else {})}]
+    if self_managed:
         # The reconciler checks which certificate each server presents.
-        found.append({"from": _pods_of(RECONCILER_COMPONENT), "ports": called})
-    asked = (ports.health, ports.reconciler) if options.beside else (ports.health,)
-    return [*found, {"ports": _tcp(*asked)}]
+        ingress.append({"from": _pods_of(RECONCILER_COMPONENT), "ports": called})
+    health_ports = (ports.health, ports.reconciler) if options.beside else (ports.health,)
+    return [*ingress, {"ports": _tcp(*health_ports)}]
 
 
 def _to_servers(options: Options) -> list[Manifest]:
@@ -175,9 +175,9 @@ def _pods_of(component: str) -> list[Manifest]:
 
 def port_of(url: str) -> int:
     """Returns the explicit or default port of a URL."""
-    found = _PORT_IN_URL.match(url)
-    assert found is not None, "the configuration allows no other URLs"  # noqa: S101 - said once, in config.py
-    return int(found[1]) if found[1] else 443 if url.startswith("https:") else 80
+    match = _PORT_IN_URL.match(url)
+    assert match is not None, "the configuration allows no other URLs"  # noqa: S101 - said once, in config.py
+    return int(match[1]) if match[1] else 443 if url.startswith("https:") else 80
 
 
 def _tracing_policy(endpoint: str, options: Options) -> Manifest:
@@ -282,8 +282,8 @@ def _net(settings: Settings, options: Options) -> list[Manifest]:
 def _webhooks(settings: Settings, options: Options) -> list[Manifest]:
     """Returns the webhook configurations; with cert-manager's annotation if it fills in the caBundle."""
     address = Address(options.namespace, SERVER, SERVICE_PORT)
-    found = webhook_configurations(settings, address, options.namespace, options.ca_bundle)
-    return list(_annotated(found, injection(options))) if options.cert_manager else found
+    configurations = webhook_configurations(settings, address, options.namespace, options.ca_bundle)
+    return list(_annotated(configurations, injection(options))) if options.cert_manager else configurations
 
 
 def _annotated(manifests: list[Manifest], annotations: Mapping[str, str]) -> Iterator[Manifest]:
@@ -328,31 +328,35 @@ class Configured(NamedTuple):
     shadows: Mapping[str, str] = EMPTY
 
 
-def kustomizations(files: Configured, own: Configured, namespace: str, image: str, dump: Dump) -> Mapping[str, str]:
+def kustomizations(
+    files: Configured, self_managed: Configured, namespace: str, image: str, dump: Dump
+) -> Mapping[str, str]:
     """Returns the text of each file by its path. `dump` writes an object as YAML.
 
-    `files` is the configuration for certificates from elsewhere, `own` the one for self-managed certificates.
+    `files` is the configuration for certificates from elsewhere, `self_managed` the one for self-managed certificates.
     """
-    kept, made = (Options(image, namespace, Configuration(CONFIGURATION, one.text)) for one in (files, own))
-    issued = replace(kept, cert_manager=True)
+    base_options, self_managed_options = (
+        Options(image, namespace, Configuration(CONFIGURATION, configured.text)) for configured in (files, self_managed)
+    )
+    issued = replace(base_options, cert_manager=True)
     certificates = TOPICS["certificates"](files.settings, issued)
     return {
-        **_complete("base", files, kept, dump),
+        **_complete("base", files, base_options, dump),
         "cert-manager/certificates.yaml": _documents(certificates, dump),
         "cert-manager/kustomization.yaml": GENERATED + dump(_issued(issued, dump)),
-        **_complete("self-managed", own, made, dump),
+        **_complete("self-managed", self_managed, self_managed_options, dump),
     }
 
 
 def _complete(folder: str, configured: Configured, options: Options, dump: Dump) -> dict[str, str]:
-    found = {
+    files = {
         f"{topic}.yaml": _documents(manifests, dump)
         for topic, make in TOPICS.items()
         if topic != "configuration" and (manifests := make(configured.settings, options))
     }
     kustomization = {
         **_KIND,
-        "resources": sorted(found, key=lambda path: path not in _FIRST),
+        "resources": sorted(files, key=lambda path: path not in _FIRST),
         "configMapGenerator": [
             {
                 "name": CONFIGURATION,
@@ -364,10 +368,10 @@ def _complete(folder: str, configured: Configured, options: Options, dump: Dump)
         "images": [_image(options.image)],
         **_IN_ORDER,
     }
-    found["kustomization.yaml"] = GENERATED + dump(kustomization)
-    found[CONFIGURATION_FILE] = configured.text
-    found |= {f"{_SHADOWS}/{name}": text for name, text in configured.shadows.items()}
-    return {f"{folder}/{path}": text for path, text in found.items()}
+    files["kustomization.yaml"] = GENERATED + dump(kustomization)
+    files[CONFIGURATION_FILE] = configured.text
+    files |= {f"{_SHADOWS}/{name}": text for name, text in configured.shadows.items()}
+    return {f"{folder}/{path}": text for path, text in files.items()}
 
 
 def _image(written: str) -> Manifest:

@@ -127,8 +127,8 @@ def _variables(settings: Settings) -> Iterable[tuple[str, str]]:
 def _made_by_opted_in(settings: Settings) -> str:
     """Returns whether a controller `o` makes pods of an opted-in workload, like `WorkloadKinds.place_of`."""
     job = f"o.kind == {_text(JOBS.api.kind)} && {_GROUP} == {_text(JOBS.api.group)}"
-    known = [f"({job})", f"({_made_by_leader_worker_set()})"]
-    return " || ".join((*known, *_made_by_declared(settings.kinds.candidates)))
+    controllers = [f"({job})", f"({_made_by_leader_worker_set()})"]
+    return " || ".join((*controllers, *_made_by_declared(settings.kinds.candidates)))
 
 
 def _made_by_leader_worker_set() -> str:
@@ -155,8 +155,8 @@ def _gang_made(profile: Profile, kinds: WorkloadKinds) -> str:
     if all(map(makes, VIEWS)):
         return ""
     others: dict[tuple[str, str], list[Candidate]] = {}
-    for kind, found in kinds.candidates.items():
-        if left := [one for one in found if not makes(one.shape.group_kind)]:
+    for kind, candidates in kinds.candidates.items():
+        if left := [candidate for candidate in candidates if not makes(candidate.shape.group_kind)]:
             others[kind] = left
     grouped = " || ".join(_made_by_declared(others))
     return f"variables.declared && !variables.controllers.exists(o, {grouped})" if grouped else "variables.declared"
@@ -174,7 +174,7 @@ def _in_role(shape: WorkloadShape) -> str:
 def _made_by_declared(of_kinds: Mapping[tuple[str, str], Iterable[Candidate]]) -> Iterator[str]:
     """For each part of a declared kind, whether a controller `o` makes its pods, like `place_by_shape`."""
     for (group, kind), candidates in of_kinds.items():
-        parts = " || ".join(dict.fromkeys(f"({_of_part(one.part)})" for one in candidates))
+        parts = " || ".join(dict.fromkeys(f"({_of_part(candidate.part)})" for candidate in candidates))
         core = _GROUP if group else "''"
         has_no_group = "" if group else " && !o.apiVersion.contains('/')"
         yield f"(o.kind == {_text(kind)}{has_no_group} && {core} == {_text(group)} && ({parts}))"
@@ -184,36 +184,36 @@ def _of_part(part: PartShape) -> str:
     """Returns whether a pod has the labels of a part, and its controller `o` a name that the part's controllers
     have.
     """
-    found = [f"{_value('identity', key)} == {_text(value)}" for key, value in part.pod.labels]
+    conditions = [f"{_value('identity', key)} == {_text(value)}" for key, value in part.pod.labels]
     if part.pod.name_label:
-        found.append(f"{_value('identity', part.pod.name_label)} != ''")
+        conditions.append(f"{_value('identity', part.pod.name_label)} != ''")
     if part.pod.chain:
         before, after = (_name_text(text) for text in part.pod.chain[0].name.split(WORKLOAD))
         size = f"({before}).size() + ({after}).size()"
-        found.append(f"o.name.startsWith({before}) && o.name.endsWith({after}) && o.name.size() > {size}")
-    return " && ".join(found) or "true"
+        conditions.append(f"o.name.startsWith({before}) && o.name.endsWith({after}) && o.name.size() > {size}")
+    return " && ".join(conditions) or "true"
 
 
 def _name_text(written: str) -> str:
     """Returns a part of a controller's name as a CEL expression. A label that the pod lacks is in no name."""
     texts = LABEL_IN_NAME.split(written)
-    found = [
+    pieces = [
         f"variables.identity[?{_text(text)}].orValue('/')" if place % 2 else _text(text)
         for place, text in enumerate(texts)
         if text
     ]
-    return " + ".join(found) or "''"
+    return " + ".join(pieces) or "''"
 
 
 def _marks_on_it() -> str:
     """Returns the keys of the marks of any gang scheduler that the pod has."""
-    found = []
+    key_lists = []
     for part in ("labels", "annotations"):
         keys = [mark.key for mark, _ in CLAIMS if mark.part == part and mark.value is None]
-        found.append(f"{_texts(keys)}.filter(k, variables.{part}[?k].orValue('') != '')")
+        key_lists.append(f"{_texts(keys)}.filter(k, variables.{part}[?k].orValue('') != '')")
     single = [mark for mark, _ in CLAIMS if mark.part == "spec" or mark.value is not None]
-    found += [f"({_is_on(mark)} ? [{_text(mark.key)}] : [])" for mark in single]
-    return " + ".join(found)
+    key_lists += [f"({_is_on(mark)} ? [{_text(mark.key)}] : [])" for mark in single]
+    return " + ".join(key_lists)
 
 
 def _validation(profile: Profile, kinds: WorkloadKinds) -> Manifest:
@@ -271,8 +271,8 @@ def _opted_in(profile: Profile, kinds: WorkloadKinds) -> str:
     prepared = f"variables.scheduler == {_text(profile.name)}"
     if any(map(backend.makes_gangs_of, kinds.views)) and () not in backend.membership:
         alone = f"{_value('annotations', STAMP_ANNOTATION)} == {_text(alone_stamp(profile.name))}"
-        made = _gang_made(profile, kinds)
-        grouped = f"!({made}) || " if made else ""
+        gang_made = _gang_made(profile, kinds)
+        grouped = f"!({gang_made}) || " if gang_made else ""
         prepared += f" && ({grouped}variables.marks.size() > 0 || {alone} || {_any_of(backend.membership)})"
     return f"{foreign} || {_other_than(read)} || ({prepared})"
 
@@ -290,8 +290,8 @@ def _is_on(mark: Mark) -> str:
     if mark.part == "spec":
         # Some versions of Kubernetes lack the field; `dyn` avoids the check against the schema.
         return f"has(dyn(object).spec.{mark.key})"
-    wanted = "!= ''" if mark.value is None else f"== {_text(mark.value)}"
-    return f"{_value(mark.part, mark.key)} {wanted}"
+    comparison = "!= ''" if mark.value is None else f"== {_text(mark.value)}"
+    return f"{_value(mark.part, mark.key)} {comparison}"
 
 
 def _shown(mark: Mark) -> str:

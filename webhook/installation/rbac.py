@@ -48,16 +48,16 @@ class NeededKind(NamedTuple):
 
 def needed_kinds(settings: Settings) -> list[NeededKind]:
     """Returns the CustomResourceDefinitions that the enabled profiles need, the required ones first."""
-    found: dict[Api, NeededKind] = {}
+    kinds: dict[Api, NeededKind] = {}
 
     def add(resource: Resource, who: str, *, required: bool) -> None:
         api = resource.api
         if api.group in _BUILT_IN:
             return
-        known = found.get(api)
-        wanted_by = (who,) if known is None else tuple(dict.fromkeys((*known.wanted_by, who)))
-        needed = required or (known is not None and known.required)
-        found[api] = NeededKind(resource.qualified, api.version, wanted_by, needed)
+        earlier = kinds.get(api)
+        wanted_by = (who,) if earlier is None else tuple(dict.fromkeys((*earlier.wanted_by, who)))
+        needed = required or (earlier is not None and earlier.required)
+        kinds[api] = NeededKind(resource.qualified, api.version, wanted_by, needed)
 
     for projection in (POD_CLIQUE_SETS, POD_GANGS):
         add(projection.resource, "Grove", required=True)
@@ -80,12 +80,12 @@ def needed_kinds(settings: Settings) -> list[NeededKind]:
     for resource in (*settings.kinds.admitted, *(projection.resource for projection in settings.kinds.projections)):
         add(resource, "other workloads", required=False)
     followed = dict.fromkeys(
-        one for objects in (True, False) for one in followed_projections(settings, objects=objects)
+        projection for objects in (True, False) for projection in followed_projections(settings, objects=objects)
     )
     for projection in followed:
         if projection.resource.api.group == kueue.GROUP:
             add(projection.resource, "Kueue", required=False)
-    return sorted(found.values(), key=lambda kind: not kind.required)
+    return sorted(kinds.values(), key=lambda kind: not kind.required)
 
 
 # Server-side apply is a patch that may create.
@@ -109,7 +109,7 @@ def reconciler_access_rules(settings: Settings, namespace: str, *accounts: str) 
     rules = _reading(settings, "list", "watch", objects=False)
     for profile in settings.profiles.values():
         for group, plural in dict.fromkeys(
-            (one.resource.api.group, one.resource.plural) for one in profile.backend.trees
+            (tree.resource.api.group, tree.resource.plural) for tree in profile.backend.trees
         ):
             rules.append({"apiGroups": [group], "resources": [plural], "verbs": ["list", "watch"]})
         for api in profile.backend.writable_kinds:
@@ -117,7 +117,8 @@ def reconciler_access_rules(settings: Settings, namespace: str, *accounts: str) 
     # Gangs are judged by their pods, and the stage of a gang is read from them.
     made_by = [*OF_GROVE, *(settings.kinds.pod_controllers if settings.makes_opted_in_gangs else ())]
     rules += [
-        {"apiGroups": [found.api.group], "resources": [found.plural], "verbs": ["list", "watch"]} for found in made_by
+        {"apiGroups": [controller.api.group], "resources": [controller.plural], "verbs": ["list", "watch"]}
+        for controller in made_by
     ]
     pods = ["list", "watch"]
     if any(profile.gate for profile in settings.profiles.values()):
@@ -149,11 +150,12 @@ def reconciler_access_rules(settings: Settings, namespace: str, *accounts: str) 
     workloads = settings.gang_workloads.values()
     owners += workloads
     rules += [
-        {"apiGroups": [found.api.group], "resources": [found.plural], "verbs": ["list", "watch"]} for found in workloads
+        {"apiGroups": [workload.api.group], "resources": [workload.plural], "verbs": ["list", "watch"]}
+        for workload in workloads
     ]
     rules += [
-        {"apiGroups": [found.api.group], "resources": [f"{found.plural}/finalizers"], "verbs": ["update"]}
-        for found in owners
+        {"apiGroups": [owner.api.group], "resources": [f"{owner.plural}/finalizers"], "verbs": ["update"]}
+        for owner in owners
     ]
     # The series of an event is changed, which counts the gangs that share it.
     events = {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]}
@@ -176,10 +178,10 @@ def reconciler_access_rules(settings: Settings, namespace: str, *accounts: str) 
             "verbs": ["get", "patch", "delete"],
         },
     ]
-    cluster, own = _keeping_certificates(namespace) if settings.certificates.self_managed else ([], [])
+    cluster, namespaced = _keeping_certificates(namespace) if settings.certificates.self_managed else ([], [])
     return [
         *_bound("ClusterRole", RECONCILER_ROLE, [*rules, events, *cluster], namespace, *accounts),
-        *_bound("Role", RECONCILER_ROLE, [*leases, *records, *own], namespace, *accounts),
+        *_bound("Role", RECONCILER_ROLE, [*leases, *records, *namespaced], namespace, *accounts),
     ]
 
 
@@ -201,7 +203,7 @@ def _keeping_certificates(namespace: str) -> tuple[list[Manifest], list[Manifest
     ]
     # For its uid: the namespace owns the configurations.
     space = {"apiGroups": [""], "resources": ["namespaces"], "resourceNames": [namespace], "verbs": ["get"]}
-    own = [
+    namespaced = [
         {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]},
         {
             "apiGroups": [""],
@@ -215,7 +217,7 @@ def _keeping_certificates(namespace: str) -> tuple[list[Manifest], list[Manifest
         {"apiGroups": [""], "resources": ["services"], "resourceNames": [SERVER], "verbs": ["get"]},
         {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list"]},
     ]
-    return [*configurations, space], own
+    return [*configurations, space], namespaced
 
 
 def _writing_topologies(settings: Settings) -> list[Manifest]:
@@ -244,15 +246,18 @@ def _answering_checks(settings: Settings) -> list[Manifest]:
     read = (WORKLOAD_KIND, *settings.kinds.admitted, *OWNERS_BESIDES)
     written = (WORKLOAD_KIND, ADMISSION_CHECK_KIND)
     return [
-        *({"apiGroups": [one.api.group], "resources": [one.plural], "verbs": ["get"]} for one in read),
-        *({"apiGroups": [one.api.group], "resources": [f"{one.plural}/status"], "verbs": ["patch"]} for one in written),
+        *({"apiGroups": [resource.api.group], "resources": [resource.plural], "verbs": ["get"]} for resource in read),
+        *(
+            {"apiGroups": [resource.api.group], "resources": [f"{resource.plural}/status"], "verbs": ["patch"]}
+            for resource in written
+        ),
     ]
 
 
 def _auditing(settings: Settings) -> list[Manifest]:
     """Returns the rules to list everything that is audited, with the facts that admission has, and to write reports."""
-    resources = [one for kind in settings.kinds.views for one in settings.kinds.written(kind)]
-    kinds = {(one.api.group, one.plural) for one in resources}
+    resources = [resource for kind in settings.kinds.views for resource in settings.kinds.written(kind)]
+    kinds = {(resource.api.group, resource.plural) for resource in resources}
     kinds |= {(judged.group, judged.plural) for profile in settings.profiles.values() for judged in profile.judged}
     writing = ["list", "create", "patch", "delete"]
     return [
@@ -284,21 +289,21 @@ def _reading(settings: Settings, *verbs: str, objects: bool) -> list[Manifest]:
     """Returns the rules to read the facts of the enabled schedulers, with or without those for judging `objects`."""
     return [
         {
-            "apiGroups": [found.resource.api.group],
-            "resources": [found.resource.plural],
+            "apiGroups": [projection.resource.api.group],
+            "resources": [projection.resource.plural],
             # The API server takes the name of a list or watch from its fieldSelector.
-            **({} if found.named is None else {"resourceNames": [found.named]}),
+            **({} if projection.named is None else {"resourceNames": [projection.named]}),
             "verbs": list(verbs),
         }
-        for found in followed_projections(settings, objects=objects)
+        for projection in followed_projections(settings, objects=objects)
     ]
 
 
 def _merged(rules: list[dict[str, Any]]) -> list[Manifest]:
     """Returns the rules merged to one for each kind and name, with the verbs of all of them."""
-    found: dict[tuple[str, ...], Manifest] = {}
+    merged: dict[tuple[str, ...], Manifest] = {}
     for rule in rules:
         key = (*rule["apiGroups"], "", *rule["resources"], "", *rule.get("resourceNames", ()))
-        known = found.setdefault(key, {**rule, "verbs": []})
-        known["verbs"] += [verb for verb in rule["verbs"] if verb not in known["verbs"]]
-    return list(found.values())
+        merged_rule = merged.setdefault(key, {**rule, "verbs": []})
+        merged_rule["verbs"] += [verb for verb in rule["verbs"] if verb not in merged_rule["verbs"]]
+    return list(merged.values())

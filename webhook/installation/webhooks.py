@@ -61,8 +61,8 @@ def installed_in(settings: Settings, namespace: str) -> Settings:
 
 def not_exempt(users: Iterable[str]) -> Manifest:
     """Returns the matchCondition with which the API server does not call the webhook for writes by one of `users`."""
-    named = json.dumps(sorted(users), separators=(",", ":"))
-    return {"name": NOT_EXEMPT, "expression": f"!(request.userInfo.username in {named})"}
+    names = json.dumps(sorted(users), separators=(",", ":"))
+    return {"name": NOT_EXEMPT, "expression": f"!(request.userInfo.username in {names})"}
 
 
 _USER = "request.userInfo.username"
@@ -76,7 +76,9 @@ def unsealed(settings: Settings) -> Manifest | None:
 
     If a webhook may stay without an answer, `/mutate` may not have seen the pod, and its seal says nothing.
     """
-    sealed = sorted(f"({found})" for profile in settings.profiles.values() if (found := sealed_by(profile)) is not None)
+    sealed = sorted(
+        f"({condition})" for profile in settings.profiles.values() if (condition := sealed_by(profile)) is not None
+    )
     if not sealed or not settings.registration.must_answer:
         return None
     users = _operators(settings.tenancy.grove_operators)
@@ -93,23 +95,23 @@ def sealed_by(profile: Profile) -> str | None:
     if seal is None:
         return None
     podgang, podclique = (_value("labels", key) for key in (grove.LABEL_PODGANG, grove.LABEL_PODCLIQUE))
-    named = f'{podgang} + "/" + {podclique} + "/{seal.digest}"'
+    seal_text = f'{podgang} + "/" + {podclique} + "/{seal.digest}"'
     scheduled = f"object.spec.schedulerName == {json.dumps(profile.name)}"
-    found = f"{scheduled} && {_value('annotations', SEAL_ANNOTATION)} == {named}"
-    return f"{found} && !({seal.traits})" if seal.traits else found
+    sealed = f"{scheduled} && {_value('annotations', SEAL_ANNOTATION)} == {seal_text}"
+    return f"{sealed} && !({seal.traits})" if seal.traits else sealed
 
 
 def _operators(users: tuple[str, ...]) -> str:
     """Returns a CEL expression: whether the user is one of `users`, of which service accounts may be in any
     namespace.
     """
-    named = sorted(user for user in users if not user.startswith(_ACCOUNT))
+    exact = sorted(user for user in users if not user.startswith(_ACCOUNT))
     anywhere = sorted(user.removeprefix(_ACCOUNT) for user in users if user.startswith(_ACCOUNT))
     parts = f'{_USER}.split(":")'
     account = f'({_USER}.startsWith("system:serviceaccount:") && {parts}.size() == 4 && {parts}[3] in '
-    found = [f"{_USER} in {_compact(named)}"] if named else []
-    found += [f"{account}{_compact(anywhere)})"] if anywhere else []
-    return f"({' || '.join(found)})" if found else "false"
+    conditions = [f"{_USER} in {_compact(exact)}"] if exact else []
+    conditions += [f"{account}{_compact(anywhere)})"] if anywhere else []
+    return f"({' || '.join(conditions)})" if conditions else "false"
 
 
 def _value(part: str, key: str) -> str:
@@ -166,7 +168,7 @@ def webhook_configurations(
         return {} if condition is None else {"matchConditions": [condition]}
 
     def hooks(path: str) -> list[Manifest]:
-        found = [
+        registered = [
             hook(
                 "podcliquesets",
                 path,
@@ -180,24 +182,24 @@ def webhook_configurations(
                 {"objectSelector": _selected(_IN_PODGANG), **only_unsealed(path)},
             ),
         ]
-        found += [hook(*one) for one in _opted_in_hooks(settings, path)]
+        registered += [hook(*definition) for definition in _opted_in_hooks(settings, path)]
         if path == "validate":
-            found += [hook(*one) for one in _object_hooks(settings, own_namespace)]
+            registered += [hook(*definition) for definition in _object_hooks(settings, own_namespace)]
             # Only a warning is at stake.
             warned = (
                 _scale_hook(),
                 *_unknown_kind_hooks(settings),
                 *_marked_pod_hooks("warned-pods", settings, refusing=False),
             )
-            found += [{**hook(*one), "failurePolicy": "Ignore"} for one in warned]
+            registered += [{**hook(*definition), "failurePolicy": "Ignore"} for definition in warned]
         if settings.certificates.self_managed:
-            found.append(_next_hook(settings, path, address, own_namespace, ca_bundle))
-        return found
+            registered.append(_next_hook(settings, path, address, own_namespace, ca_bundle))
+        return registered
 
     return [
         {
             **_head("MutatingWebhookConfiguration", MUTATING),
-            "webhooks": [{**found, "reinvocationPolicy": "IfNeeded"} for found in hooks("mutate")],
+            "webhooks": [{**entry, "reinvocationPolicy": "IfNeeded"} for entry in hooks("mutate")],
         },
         {**_head("ValidatingWebhookConfiguration", VALIDATING), "webhooks": hooks("validate")},
     ]
@@ -242,9 +244,14 @@ def _opted_in_hooks(settings: Settings, path: str) -> Iterator[tuple[str, str, l
     pods = {"objectSelector": _selected(_LABELLED, _IN_NO_PODGANG)}
     yield "owned-pods", path, [_rule("", "v1", "pods", "CREATE")], pods
     kinds = settings.kinds
-    rules = [_of_kind(one) for kind in kinds.views for one in kinds.written(kind)]
+    rules = [_of_kind(resource) for kind in kinds.views for resource in kinds.written(kind)]
     yield "workloads", path, rules, {"objectSelector": OPTED_IN, "matchConditions": [_NOT_LEAVING]}
-    rules = [_of_kind(one) for kind, view in kinds.views.items() if view.by_namespace for one in kinds.written(kind)]
+    rules = [
+        _of_kind(resource)
+        for kind, view in kinds.views.items()
+        if view.by_namespace
+        for resource in kinds.written(kind)
+    ]
     within = {"namespaceSelector": OPTED_IN, "matchConditions": [_NOT_LEAVING, _NOT_LABELLED]}
     yield "workloads-of-namespaces", path, rules, within
 
@@ -299,9 +306,9 @@ def _marked_pod_hooks(
         if profile.backend.judged_marks and refuses_pods(profile) is refusing
     ]
     if conditions:
-        named = {"name": "names-a-group", "expression": " || ".join(conditions)}
+        condition = {"name": "names-a-group", "expression": " || ".join(conditions)}
         rule = _rule("", "v1", "pods", "CREATE")
-        yield name, "validate", [rule], {"objectSelector": _OTHER_PODS, "matchConditions": [named]}
+        yield name, "validate", [rule], {"objectSelector": _OTHER_PODS, "matchConditions": [condition]}
 
 
 def names_a_group(profile: Profile) -> str:
@@ -324,18 +331,25 @@ def _unknown_kind_hooks(settings: Settings) -> Iterator[tuple[str, str, list[Man
     yield "unknown-kinds-of-namespaces", "validate", [rule], within
     names = sorted(name for name in settings.profiles if name != DEFAULT_SCHEDULER)
     if names:
-        named = {"name": "names-a-gang-scheduler", "expression": f"object.spec.schedulerName in {json.dumps(names)}"}
+        condition = {
+            "name": "names-a-gang-scheduler",
+            "expression": f"object.spec.schedulerName in {json.dumps(names)}",
+        }
         elsewhere = _selected(_UNLABELLED)
-        others = {"namespaceSelector": elsewhere, "objectSelector": _OTHER_PODS, "matchConditions": [unknown, named]}
+        others = {
+            "namespaceSelector": elsewhere,
+            "objectSelector": _OTHER_PODS,
+            "matchConditions": [unknown, condition],
+        }
         yield "unknown-kinds", "validate", [rule], others
 
 
 def unknown_kind(settings: Settings) -> str:
     """Returns a CEL expression: whether a pod has a controller of a kind that is not known."""
-    known = sorted(f"{kind}.{group}".rstrip(".") for group, kind in settings.kinds.known_controllers)
-    named = "(o.apiVersion.contains('/') ? o.kind + '.' + o.apiVersion.split('/')[0] : o.kind)"
-    controls = "o.?controller.orValue(false)"
-    return f"object.metadata.?ownerReferences.orValue([]).exists(o, {controls} && !({named} in {json.dumps(known)}))"
+    controllers = sorted(f"{kind}.{group}".rstrip(".") for group, kind in settings.kinds.known_controllers)
+    qualified_kind = "(o.apiVersion.contains('/') ? o.kind + '.' + o.apiVersion.split('/')[0] : o.kind)"
+    unknown = f"o.?controller.orValue(false) && !({qualified_kind} in {json.dumps(controllers)})"
+    return f"object.metadata.?ownerReferences.orValue([]).exists(o, {unknown})"
 
 
 def _differs(field: str) -> str:

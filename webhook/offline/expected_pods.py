@@ -39,21 +39,21 @@ class MadeBy(NamedTuple):
 
 def labels_of_pod(workload: ShapedWorkload, part: Part, known_by: PodShape) -> dict[str, str]:
     """Returns the labels that the controllers write on a pod of a part."""
-    named = {workload.name_label: workload.name} if workload.name_label else {}
+    of_workload = {workload.name_label: workload.name} if workload.name_label else {}
     of_part = {known_by.name_label: part.name} if known_by.name_label else {}
     others = {key: VALUE for link in known_by.chain for key in LABEL_IN_NAME.findall(link.name)}
-    return {**named, **dict(known_by.labels), **of_part, **others}
+    return {**of_workload, **dict(known_by.labels), **of_part, **others}
 
 
 def makers_of_pod(workload: ShapedWorkload, known_by: PodShape) -> list[MadeBy]:
     """Returns the controllers above a pod, nearest first; the last is the workload."""
-    made = []
+    makers = []
     for link in known_by.chain:
         api = link.resource.api
         name = LABEL_IN_NAME.sub(VALUE, link.name).replace(WORKLOAD, workload.name)
-        made.append(MadeBy(f"{api.group}/{api.version}".lstrip("/"), api.kind, name))
-    own = workload.reference
-    return [*made, MadeBy(own.api_version, own.kind, own.name, own.uid)]
+        makers.append(MadeBy(f"{api.group}/{api.version}".lstrip("/"), api.kind, name))
+    reference = workload.reference
+    return [*makers, MadeBy(reference.api_version, reference.kind, reference.name, reference.uid)]
 
 
 def prefix_of_pod(workload: ShapedWorkload, part: Part) -> Manifest:
@@ -119,9 +119,9 @@ def _created_by_job(pod: Manifest, name: str, uid: str | None, *, indexed: bool)
 
 
 def _of_job_set(workload: JobSet, index: int, part: Part) -> ExpectedPod:
-    raw = [mapping(one) for one in sequence(workload.spec.get("replicatedJobs"))]
-    counts = [_replicas(one) for one in raw]
-    groups = [text(one.get("groupName")) or "default" for one in raw]
+    raw = [mapping(entry) for entry in sequence(workload.spec.get("replicatedJobs"))]
+    counts = [_replicas(entry) for entry in raw]
+    groups = [text(entry.get("groupName")) or "default" for entry in raw]
     before = sum(counts[:index])
     beside = [count for count, group in zip(counts, groups, strict=True) if group == groups[index]]
     earlier = [count for count, group in zip(counts[:index], groups[:index], strict=True) if group == groups[index]]
@@ -141,8 +141,8 @@ def _of_job_set(workload: JobSet, index: int, part: Part) -> ExpectedPod:
         f"{_JOB_SET}/restart-attempt": "0",
     }
     template = mapping(raw[index].get("template"))
-    own = mapping(mapping(template.get("metadata")).get("annotations"))
-    spread = {key: own.get(key) or workload.annotations.get(key) for key in (EXCLUSIVE, NODE_SELECTOR)}
+    annotations = mapping(mapping(template.get("metadata")).get("annotations"))
+    spread = {key: annotations.get(key) or workload.annotations.get(key) for key in (EXCLUSIVE, NODE_SELECTOR)}
     pod = _pod(part, workload.namespace)
     # JobSet's own webhook sets these.
     pod["spec"].setdefault("restartPolicy", "OnFailure")
@@ -155,8 +155,8 @@ def _of_job_set(workload: JobSet, index: int, part: Part) -> ExpectedPod:
 
 
 def _replicas(replicated: Mapping[str, Any]) -> int:
-    found = integer(replicated.get("replicas"))
-    return 1 if found is None else found
+    count = integer(replicated.get("replicas"))
+    return 1 if count is None else count
 
 
 # LeaderWorkerSet
@@ -208,7 +208,7 @@ def _of_shape(workload: ShapedWorkload) -> Iterator[ExpectedPod]:
         nearest, *others = makers_of_pod(workload, known_by)
         reference = _controller(*nearest)
         pod["metadata"] = {**prefix_of_pod(workload, part), **pod["metadata"], "ownerReferences": [reference]}
-        yield ExpectedPod(part, pod, " of ".join(f"{one.kind} {one.name}" for one in (nearest, *others)))
+        yield ExpectedPod(part, pod, " of ".join(f"{maker.kind} {maker.name}" for maker in (nearest, *others)))
 
 
 def _of_roles(workload: ShapedWorkload) -> Iterator[ExpectedPod]:
@@ -218,12 +218,14 @@ def _of_roles(workload: ShapedWorkload) -> Iterator[ExpectedPod]:
             continue
         entry, name = mapping(value_at(workload.raw, role.part.path)[1]), role.part.name
         metadata = {"name": f"{workload.name}-{REVISION}-{name}", "namespace": workload.namespace}
-        made = LeaderWorkerSet({"metadata": {**mapping(entry.get("metadata")), **metadata}, "spec": entry.get("spec")})
-        for part in made.parts:
-            found = _of_group(made, part)
-            _add(found.pod, {workload.name_label: workload.name, workload.role_label: name}, {})
-            chain = f"{found.chain} of {workload.kind} {workload.name}"
-            yield ExpectedPod(part._replace(name=f"{name}-{part.name}"), found.pod, chain)
+        leader_worker_set = LeaderWorkerSet(
+            {"metadata": {**mapping(entry.get("metadata")), **metadata}, "spec": entry.get("spec")}
+        )
+        for part in leader_worker_set.parts:
+            expected = _of_group(leader_worker_set, part)
+            _add(expected.pod, {workload.name_label: workload.name, workload.role_label: name}, {})
+            chain = f"{expected.chain} of {workload.kind} {workload.name}"
+            yield ExpectedPod(part._replace(name=f"{name}-{part.name}"), expected.pod, chain)
 
 
 # Shared code

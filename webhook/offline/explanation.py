@@ -131,11 +131,11 @@ class Explanation:
             "chosenBy": self.chosen_by if self.choice.scheduler else None,
             "answer": None if self.answer is None else str(self.answer),
             "couldRun": [view.scheduler for view in self.views if view.opinion.answer is OpinionAnswer.RUNS],
-            "findings": [finding_as_json(found) for found in (*self.broken, *self.names)],
+            "findings": [finding_as_json(finding) for finding in (*self.broken, *self.names)],
             "notes": list(self.notes),
             "uses": [
-                {"capability": str(asked), "fields": [_field(use) for use in uses]}
-                for asked, uses in (self.uses or {}).items()
+                {"capability": str(capability), "fields": [_field(use) for use in uses]}
+                for capability, uses in (self.uses or {}).items()
             ],
             "schedulers": [_view(view) for view in self.views],
             "gangs": None if self.tree is None else self.tree.as_json(),
@@ -156,17 +156,17 @@ def explain_document(
     """Yields an explanation of each workload in a document; other kinds have none. Raises `ReviewError`."""
     for request, at in requests_in(manifest, workload_kinds(settings), now=now):
         if request.kind[::2] == (grove.GROUP, "PodCliqueSet"):
-            found: Explanation | None = explain(request, facts, settings)
+            explanation: Explanation | None = explain(request, facts, settings)
         else:
-            found = explain_opted_in(request, facts, settings) if request.kind[::2] in settings.kinds else None
-        if found is not None:
-            notes = (*overridden(request, facts, settings), *assumed(request, facts), *found.notes)
-            names = names_of(request, found.choice.scheduler, facts, settings)
+            explanation = explain_opted_in(request, facts, settings) if request.kind[::2] in settings.kinds else None
+        if explanation is not None:
+            notes = (*overridden(request, facts, settings), *assumed(request, facts), *explanation.notes)
+            names = names_of(request, explanation.choice.scheduler, facts, settings)
             verdict = rendered(Verdict(findings=names), request.object or {})
             if verdict.omission is not None:
                 notes = (*notes, f"not rendered: {verdict.omission.why}; {verdict.omission.remedy}")
-            views = tuple(_supplied(view, facts) for view in _with_exceptions(found.views, request, settings))
-            yield Explained(at, replace(found, names=verdict.findings, notes=notes, views=views))
+            views = tuple(_supplied(view, facts) for view in _with_exceptions(explanation.views, request, settings))
+            yield Explained(at, replace(explanation, names=verdict.findings, notes=notes, views=views))
 
 
 def _with_exceptions(views: Sequence[SchedulerView], request: Request, settings: Settings) -> Iterator[SchedulerView]:
@@ -175,16 +175,16 @@ def _with_exceptions(views: Sequence[SchedulerView], request: Request, settings:
     if not granted or not views:
         yield from views
         return
-    found = described(request.kind.kind, request.object or {})
+    description = described(request.kind.kind, request.object or {})
     for view in views:
-        opinion = changed(view.opinion, lambda findings: excepted(findings, granted, found))
+        opinion = changed(view.opinion, lambda findings: excepted(findings, granted, description))
         yield replace(view, opinion=opinion, edit=view.edit if opinion.answer is OpinionAnswer.REFUSED else None)
 
 
 def _supplied(view: SchedulerView, facts: ClusterFacts) -> SchedulerView:
     """Returns the view with what supplies the facts that its rules lack."""
     opinion = view.opinion
-    honours = tuple(replace(one, unjudged=supplied(one.unjudged, facts)) for one in opinion.honours)
+    honours = tuple(replace(honour, unjudged=supplied(honour.unjudged, facts)) for honour in opinion.honours)
     return replace(view, opinion=replace(opinion, honours=honours, unjudged=supplied(opinion.unjudged, facts)))
 
 
@@ -225,37 +225,37 @@ def explain_opted_in(request: Request, facts: ClusterFacts, settings: Settings) 
 def _explain_opted_in(
     admission: WorkloadAdmission[OptedInWorkload], workload: OptedInWorkload, facts: ClusterFacts, settings: Settings
 ) -> Explanation | None:
-    found = admission.choice_of(workload, None, facts, settings)
-    if is_part(workload, settings.kinds) or (found is None and is_claimed(workload)):
+    chosen = admission.choice_of(workload, None, facts, settings)
+    if is_part(workload, settings.kinds) or (chosen is None and is_claimed(workload)):
         return None
-    choice = found or Choice("", SPEC)
-    made = _maker(workload, facts)
-    broken = () if found is None else tuple(admission.judge_choice(workload, None, choice, facts).findings)
+    choice = chosen or Choice("", SPEC)
+    maker = _maker(workload, facts)
+    broken = () if chosen is None else tuple(admission.judge_choice(workload, None, choice, facts).findings)
     opted_out = choice.scheduler == OPTED_OUT and not broken
     if opted_out:
         choice = Choice("", SPEC)
     place = workload.runtime_path if isinstance(workload, TrainJob) else SPEC
     uses = {Capability.GANG: [Use(place, None)]}
-    if asked := requests(workload, made):
-        uses[Capability.TOPOLOGY_WORKLOAD] = [use for _, use in asked]
+    if topology_requests := requests(workload, maker):
+        uses[Capability.TOPOLOGY_WORKLOAD] = [use for _, use in topology_requests]
     views = []
     for profile in settings.profiles.values():
-        own = choice if choice.scheduler == profile.name else chosen_by_label(profile.name, settings)
-        outcome = admission.enforced_by(profile, workload, None, own, facts, settings)
-        table = {Capability.TOPOLOGY_WORKLOAD: topology_support((reader for reader, _ in asked), profile)}
-        if (gang := gang_support(made or workload, profile, settings.kinds)) is not None:
+        profile_choice = choice if choice.scheduler == profile.name else chosen_by_label(profile.name, settings)
+        outcome = admission.enforced_by(profile, workload, None, profile_choice, facts, settings)
+        table = {Capability.TOPOLOGY_WORKLOAD: topology_support((reader for reader, _ in topology_requests), profile)}
+        if (gang := gang_support(maker or workload, profile, settings.kinds)) is not None:
             table[Capability.GANG] = gang
         opinion = opinion_on(profile, uses, outcome, table)
         modes = [] if opinion.answer is OpinionAnswer.REFUSED else disruption_modes(workload, profile, facts)
         views.append(SchedulerView(opinion, None, modes, _fits(workload, profile, facts, settings)))
-    omission = omission_of(workload, facts, settings) if found is None else None
+    omission = omission_of(workload, facts, settings) if chosen is None else None
     notes = [str(omission)] if omission is not None else [IS_NO_GANG] if opted_out else []
-    if made is None and isinstance(workload, TrainJob):
+    if maker is None and isinstance(workload, TrainJob):
         notes.append(
             f"its gangs are not known: they are made from {workload.runtime_kind} {shown(workload.runtime.name)}"
         )
     remark = _OPTED_OUT if opted_out else _IF_OPTED_IN
-    tree = None if made is None else _tree(workload, made, choice, settings, remark)
+    tree = None if maker is None else _tree(workload, maker, choice, settings, remark)
     return Explanation(
         workload.namespace,
         workload.name,
@@ -271,32 +271,34 @@ def _explain_opted_in(
 
 
 def _tree(
-    workload: OptedInWorkload, made: OptedInWorkload, choice: Choice, settings: Settings, remark: str
+    workload: OptedInWorkload, maker: OptedInWorkload, choice: Choice, settings: Settings, remark: str
 ) -> TreeNode:
     """Returns the tree of the gangs of a workload under the scheduler that is chosen for it, or that its pods name.
     `remark` is said beside the gangs of one without a scheduler.
     """
-    named = scheduler_of_pods(made)
-    profile = settings.profiles.get(choice.scheduler or (str(named.value) if named is not None else ""))
-    barred = no_gang(made)
+    pods_scheduler = scheduler_of_pods(maker)
+    profile = settings.profiles.get(
+        choice.scheduler or (str(pods_scheduler.value) if pods_scheduler is not None else "")
+    )
+    barred = no_gang(maker)
     if profile is not None:
-        groups = profile.backend.scheduler_groups(made)
+        groups = profile.backend.scheduler_groups(maker)
         if groups is not None:
-            return workload_tree(workload, made, groups)
-        support = gang_support(made, profile, settings.kinds)
-        if support is None or profile.backend.groups(made.resource.api.group_kind):
+            return workload_tree(workload, maker, groups)
+        support = gang_support(maker, profile, settings.kinds)
+        if support is None or profile.backend.groups(maker.resource.api.group_kind):
             why = barred.why if barred is not None else f"{profile.name} groups its pods itself"
-            return workload_tree(workload, made, note=f"its gang is not known: {why}")
+            return workload_tree(workload, maker, note=f"its gang is not known: {why}")
         if not support.supported:
-            return workload_tree(workload, made, note=f"no gang: {support.why}")
+            return workload_tree(workload, maker, note=f"no gang: {support.why}")
     if profile is None and choice.scheduler:
         note = f"its gang is not known: {shown(choice.scheduler)} has no profile here"
-        return workload_tree(workload, made, note=note)
+        return workload_tree(workload, maker, note=note)
     if barred is not None and not barred.is_made:
-        return workload_tree(workload, made, note=f"no gang is made: {barred.why}")
+        return workload_tree(workload, maker, note=f"no gang is made: {barred.why}")
     if choice.scheduler:
-        return workload_tree(workload, made)
-    return workload_tree(workload, made, remark=remark)
+        return workload_tree(workload, maker)
+    return workload_tree(workload, maker, remark=remark)
 
 
 def _fits(
@@ -317,16 +319,16 @@ def _maker(workload: OptedInWorkload, facts: ClusterFacts) -> OptedInWorkload | 
 def _view_of(
     profile: Profile, workload: PodCliqueSet, choice: Choice, facts: ClusterFacts, settings: Settings
 ) -> SchedulerView:
-    own = choice if choice.scheduler == profile.name else chosen_by_label(profile.name, settings)
-    opinion = opinion_of(profile, workload, own, facts, settings)
+    profile_choice = choice if choice.scheduler == profile.name else chosen_by_label(profile.name, settings)
+    opinion = opinion_of(profile, workload, profile_choice, facts, settings)
     if opinion.answer is not OpinionAnswer.REFUSED:
         return SchedulerView(opinion, None, disruption_modes(workload, profile, facts))
 
-    changes = edit_under(profile, workload, own, facts, settings)
+    changes = edit_under(profile, workload, profile_choice, facts, settings)
     if not changes:
         return SchedulerView(opinion)
     edited = PodCliqueSet(applied(workload.raw, changes), workload.namespace)
-    return SchedulerView(opinion, Edit(changes, opinion_of(profile, edited, own, facts, settings).answer))
+    return SchedulerView(opinion, Edit(changes, opinion_of(profile, edited, profile_choice, facts, settings).answer))
 
 
 def capability_tables(settings: Settings) -> dict[str, Any]:
@@ -341,7 +343,7 @@ def capability_tables(settings: Settings) -> dict[str, Any]:
 
 
 def _table(table: CapabilityTable) -> list[dict[str, Any]]:
-    return [{"capability": str(asked)} | _support(table.get(asked)) for asked in Capability]
+    return [{"capability": str(capability)} | _support(table.get(capability)) for capability in Capability]
 
 
 def _support(support: Support | None) -> dict[str, Any]:
@@ -365,8 +367,8 @@ def _view(view: SchedulerView) -> dict[str, Any]:
         "scheduler": opinion.scheduler,
         "answer": str(opinion.answer),
         "disruptionModes": [str(mode) for mode in view.disruption_modes],
-        "capabilities": [_honour(found) for found in opinion.honours],
-        "findings": [finding_as_json(found) for found in opinion.findings],
+        "capabilities": [_honour(honour) for honour in opinion.honours],
+        "findings": [finding_as_json(finding) for finding in opinion.findings],
         "notJudged": [unjudged_as_json(missing) for missing in opinion.unjudged],
         "edit": None
         if view.edit is None
@@ -379,17 +381,17 @@ def _view(view: SchedulerView) -> dict[str, Any]:
     }
 
 
-def _honour(found: Honour) -> dict[str, Any]:
-    said: dict[str, Any] = {"capability": str(found.capability), "honoured": str(found.honoured)}
-    if found.support is not None and found.support.depends:
-        said["depends"] = found.support.depends
-    if found.findings:
-        said["stoppedBy"] = [
+def _honour(honour: Honour) -> dict[str, Any]:
+    fields: dict[str, Any] = {"capability": str(honour.capability), "honoured": str(honour.honoured)}
+    if honour.support is not None and honour.support.depends:
+        fields["depends"] = honour.support.depends
+    if honour.findings:
+        fields["stoppedBy"] = [
             {"rule": stop.rule, "field": str(stop.at), "why": stop.why, "remedy": stop.remedy}
-            for stop in found.findings
+            for stop in honour.findings
         ]
-    elif found.honoured is Honoured.NO and found.support is not None:
-        said |= {"why": found.support.why, "remedy": found.support.remedy}
-    if found.unjudged:
-        said["notJudged"] = [unjudged_as_json(missing) for missing in found.unjudged]
-    return said
+    elif honour.honoured is Honoured.NO and honour.support is not None:
+        fields |= {"why": honour.support.why, "remedy": honour.support.remedy}
+    if honour.unjudged:
+        fields["notJudged"] = [unjudged_as_json(missing) for missing in honour.unjudged]
+    return fields

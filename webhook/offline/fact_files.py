@@ -55,8 +55,8 @@ def unreadable_field(raw: Manifest) -> tuple[FieldPath, str] | None:
         try:
             field.read(field.value)
         except Malformed as error:
-            said = "" if isinstance(field.value, dict | list) else f" ({shown(field.value)})"
-            return field.at, f"{field.at}: {error}{said}"
+            quoted = "" if isinstance(field.value, dict | list) else f" ({shown(field.value)})"
+            return field.at, f"{field.at}: {error}{quoted}"
     return None
 
 
@@ -74,8 +74,8 @@ def _fields(raw: Manifest) -> Iterator[_Field]:
         yield _Field(_METADATA / "annotations" / key, annotations.get(key), name_text)
     for part in ("allocatable", "capacity"):
         yield _Field(_STATUS / part, status.get(part), mapping)
-        for resource, said in mapping(status.get(part)).items():
-            yield _Field(_STATUS / part / resource, said, partial(amount_of, resource))
+        for resource, quantity in mapping(status.get(part)).items():
+            yield _Field(_STATUS / part / resource, quantity, partial(amount_of, resource))
     yield from _each(SPEC / "taints", spec.get("taints"), taint_of)
     yield from _each(_STATUS / "conditions", status.get("conditions"), mapping)
     yield _Field(SPEC / "unschedulable", spec.get("unschedulable"), flag)
@@ -83,8 +83,8 @@ def _fields(raw: Manifest) -> Iterator[_Field]:
 
 def _each(at: FieldPath, value: Any, read: Callable[[Any], object]) -> Iterator[_Field]:
     yield _Field(at, value, sequence)
-    for index, one in enumerate(sequence(value)):
-        yield _Field(at / Item(index), one, read)
+    for index, entry in enumerate(sequence(value)):
+        yield _Field(at / Item(index), entry, read)
 
 
 LISTS = Path(__file__).parent / "field_lists.json"
@@ -97,40 +97,40 @@ def known_fields() -> Mapping[Api, KindFields]:
     stored = json.loads(LISTS.read_text(encoding="utf-8"))
     nodes: list[Names | None] = [None]
     for scalars, objects in stored["nodes"]:
-        found: dict[str, Any] = dict.fromkeys(scalars.split())
-        found.update((name, nodes[index]) for name, index in objects.items())
-        nodes.append(MappingProxyType(found))
+        names: dict[str, Any] = dict.fromkeys(scalars.split())
+        names.update((name, nodes[index]) for name, index in objects.items())
+        nodes.append(MappingProxyType(names))
     kinds: dict[Api, KindFields] = {}
-    for named, index in stored["kinds"].items():
-        group, version, kind, product = named.split()
+    for written_kind, index in stored["kinds"].items():
+        group, version, kind, product = written_kind.split()
         kinds[api_of(group, version, kind)] = KindFields(nodes[index] or {}, f"{product} {stored['releases'][product]}")
     return MappingProxyType(kinds)
 
 
 def load_schemas(paths: Iterable[Path]) -> Mapping[Api, KindFields]:
     """Returns the field names in CustomResourceDefinitions in files and folders. Raises `InputError`."""
-    found: dict[Api, KindFields] = {}
+    fields_by_kind: dict[Api, KindFields] = {}
     for path in files_of(paths):
         read = fields_in(read_file(path))
         if not read:
             raise InputError(str(path), "has no CustomResourceDefinition with a schema")
-        found |= read
-    return found
+        fields_by_kind |= read
+    return fields_by_kind
 
 
 def fields_in(documents: Iterable[Document]) -> dict[Api, KindFields]:
     """Returns the field names in the CustomResourceDefinitions among the documents. Raises `InputError`."""
-    found: dict[Api, KindFields] = {}
+    fields_by_kind: dict[Api, KindFields] = {}
     for document in documents:
         for raw, at in objects_in(document.manifest):
             if kind_of(raw)[::2] != _CRD:
                 continue
             try:
-                found.update((api, KindFields(names, document.source)) for api, names in versions_of(raw))
+                fields_by_kind.update((api, KindFields(names, document.source)) for api, names in versions_of(raw))
             except Malformed as error:
                 place = document.position(at)
                 raise InputError(document.source, f"CustomResourceDefinition: {error}", *place) from None
-    return found
+    return fields_by_kind
 
 
 def versions_of(raw: Manifest) -> Iterator[tuple[Api, Names]]:
@@ -201,7 +201,7 @@ def load_facts(paths: Sequence[Path], kinds: WorkloadKinds = PYTHON_KINDS) -> Cl
 def facts_from(
     documents: Iterable[Document], facts: ClusterFacts = NOTHING_KNOWN, kinds: WorkloadKinds = PYTHON_KINDS
 ) -> ClusterFacts:
-    """Returns the facts in `documents`, added to those `known`. Raises `InputError` for a document that cannot be
+    """Returns the facts in `documents`, added to `facts`. Raises `InputError` for a document that cannot be
     understood.
     """
     return facts_of(fact_objects(documents), facts, kinds)
@@ -284,8 +284,8 @@ def _both(some: frozenset[str] | None, others: frozenset[str] | None) -> frozens
 
 
 def with_field_names(facts: ClusterFacts, schemas: Sequence[Path] = ()) -> ClusterFacts:
-    """Returns `known` with the field names of all kinds: those of CRDs in `schemas`, else those `known`, else those of
-    the known releases. Raises `InputError`.
+    """Returns `facts` with the field names of all kinds: those of CRDs in `schemas`, else those in `facts`, else those
+    of the known releases. Raises `InputError`.
     """
     return replace(facts, field_names={**known_fields(), **(facts.field_names or {}), **load_schemas(schemas)})
 
@@ -334,8 +334,8 @@ def _unpack(item: FactObject) -> Iterator[FactObject]:
         for index, inner in enumerate(items):
             if isinstance(inner, dict):
                 # The items of a typed list may omit apiVersion and kind.
-                own = {"apiVersion": item.manifest.get("apiVersion"), "kind": kind.removesuffix("List"), **inner}
-                yield from _unpack(FactObject(item.document, item.at / "items" / Item(index), own))
+                typed = {"apiVersion": item.manifest.get("apiVersion"), "kind": kind.removesuffix("List"), **inner}
+                yield from _unpack(FactObject(item.document, item.at / "items" / Item(index), typed))
     else:
         yield item
 
@@ -350,7 +350,7 @@ def _projections() -> dict[tuple[str, str], Projection]:
     every = (
         RESERVATIONS,
         *EVERY_GENERAL,
-        *(found for backend in installed_backends().values() for found in backend.projections),
+        *(projection for backend in installed_backends().values() for projection in backend.projections),
     )
     return {(projection.resource.api.group, projection.resource.api.kind): projection for projection in every}
 

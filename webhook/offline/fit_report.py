@@ -116,8 +116,8 @@ class FitEntry:
             "assumptions": [*self.verdict.assumptions, *self.relies_on],
             "withoutGrowth": None if self.without_growth is None else self.without_growth.why,
             "now": None if self.now is None else self.now.as_json(),
-            "domains": [_domain(one) for one in self.domains],
-            "placement": [one._asdict() for one in self.verdict.placement],
+            "domains": [_domain(domain) for domain in self.domains],
+            "placement": [placed._asdict() for placed in self.verdict.placement],
             "steps": self.verdict.steps,
         }
 
@@ -142,7 +142,7 @@ def verdict_words(verdict: FitVerdict) -> str:
 
 def worst_of(entries: Iterable[FitEntry]) -> FitEntry | None:
     """Returns the gang that says most about the whole workload: one that never fits, else one that is not known to."""
-    return min(entries, key=lambda one: _ORDER.index(one.verdict.answer), default=None)
+    return min(entries, key=lambda entry: _ORDER.index(entry.verdict.answer), default=None)
 
 
 def fit_sentence(entry: FitEntry) -> str:
@@ -175,7 +175,7 @@ def now_words(now: Now) -> str:
         return f"not known whether there is room: {now.why}" if now.why else "not known whether there is room"
     if now.answer is NowAnswer.ROOM:
         return f"room, on {_listed(now.domains)}"
-    short = _listed([shortfall_text(one) for one in now.short])
+    short = _listed([shortfall_text(shortfall) for shortfall in now.short])
     where = "" if now.nearest is None else f" on {now.nearest}"
     return f"short by {short}{where}" if short else f"short: {now.why}"
 
@@ -184,10 +184,10 @@ def leaving_words(now: Now) -> Iterator[str]:
     """Yields which running gangs would have to go, if it is short now."""
     if now.leaving is None:
         return
-    named = _listed(now.leaving.gangs)
+    gangs = _listed(now.leaving.gangs)
     others = now.leaving.others
     of_others = f"{counted(others, 'gang')} of other namespaces" if others else ""
-    yield (", and " if len(now.leaving.gangs) > 1 else " and ").join(part for part in (named, of_others) if part)
+    yield (", and " if len(now.leaving.gangs) > 1 else " and ").join(part for part in (gangs, of_others) if part)
 
 
 def shortfall_text(short: Shortfall) -> str:
@@ -213,13 +213,13 @@ def table_of(domains: tuple[DomainRoom, ...]) -> list[tuple[str, ...]]:
     if not domains:
         return []
     resources = resources_of(domains[0])
-    known = all(one.free is not None for one in domains)
+    free_is_known = all(domain.free is not None for domain in domains)
     head = (
         domains[0].partition or "where",
         "nodes",
-        *(f"{one} free" if known else one for one in resources),
+        *(f"{resource} free" if free_is_known else resource for resource in resources),
     )
-    return [head, *(_row(one, resources) for one in by_room(domains))]
+    return [head, *(_row(domain, resources) for domain in by_room(domains))]
 
 
 def resources_of(domain: DomainRoom) -> list[str]:
@@ -227,7 +227,7 @@ def resources_of(domain: DomainRoom) -> list[str]:
     others. None if its scheduler compares nothing, or does not place the pods.
     """
     ordered = in_order(domain.total)
-    return [one for one in ordered if one != "pods"] or ordered
+    return [resource for resource in ordered if resource != "pods"] or ordered
 
 
 def _row(domain: DomainRoom, resources: list[str]) -> tuple[str, ...]:
@@ -245,7 +245,10 @@ def by_room(domains: tuple[DomainRoom, ...]) -> list[DomainRoom]:
     resources = in_order(domains[0].total) if domains else []
     return sorted(
         domains,
-        key=lambda one: ([-(one.total if one.free is None else one.free).get(name, 0) for name in resources], one.name),
+        key=lambda domain: (
+            [-(domain.total if domain.free is None else domain.free).get(name, 0) for name in resources],
+            domain.name,
+        ),
     )
 
 
@@ -291,13 +294,13 @@ class DocumentFit(NamedTuple):
 
 def pods_of_gangs(pods: Iterable[Manifest]) -> PodsOfGangs:
     """Returns pods by the namespace and name of their PodGang. One whose labels cannot be read belongs to none."""
-    found: dict[tuple[str, str], list[Pod]] = {}
+    by_gang: dict[tuple[str, str], list[Pod]] = {}
     for raw in pods:
         with suppress(Malformed):
             pod = Pod(raw)
             if pod.podgang is not None:
-                found.setdefault((pod.namespace, pod.podgang), []).append(pod)
-    return found
+                by_gang.setdefault((pod.namespace, pod.podgang), []).append(pod)
+    return by_gang
 
 
 def fits_in(
@@ -316,7 +319,7 @@ def fits_in(
 def _fits(
     request: Request, at: FieldPath, facts: ClusterFacts, settings: Settings, effort: int
 ) -> Iterator[DocumentFit]:
-    named = (request.kind.kind, request.namespace, request.name)
+    subject = (request.kind.kind, request.namespace, request.name)
     try:
         workload, choice = _chosen(request, facts, settings)
         if isinstance(workload, OptedInWorkload):
@@ -325,50 +328,52 @@ def _fits(
             if choice is None:
                 omission = omission_of(workload, facts, settings)
                 if omission.reason is not OmissionReason.NO_GANG:
-                    yield DocumentFit(at, named, note=f"{_NOT_JUDGED}{omission}", left_out=True)
+                    yield DocumentFit(at, subject, note=f"{_NOT_JUDGED}{omission}", left_out=True)
                 return
         if choice is None:
             return
         if (note := _why_not(choice, settings)) is not None:
-            yield DocumentFit(at, named, note=note, left_out=choice.scheduler != OPTED_OUT)
+            yield DocumentFit(at, subject, note=note, left_out=choice.scheduler != OPTED_OUT)
             return
         if has_run(workload):
-            yield DocumentFit(at, named, note=_WORK_BEGUN)
+            yield DocumentFit(at, subject, note=_WORK_BEGUN)
             return
         entries = list(entries_of(workload, settings.profiles[choice.scheduler], facts, settings, effort))
-        yield from (DocumentFit(at, named, one) for one in entries)
+        yield from (DocumentFit(at, subject, entry) for entry in entries)
         if not entries:
             why = _why_no_gang(workload, settings.profiles[choice.scheduler], facts)
-            yield DocumentFit(at, named, note=f"{_NOT_JUDGED}{why}", left_out=why not in {_NO_REPLICAS, _OF_TRAIN_JOB})
+            yield DocumentFit(
+                at, subject, note=f"{_NOT_JUDGED}{why}", left_out=why not in {_NO_REPLICAS, _OF_TRAIN_JOB}
+            )
         elif facts.nodes is None:
-            yield DocumentFit(at, named, note=_WITHOUT_NODES)
+            yield DocumentFit(at, subject, note=_WITHOUT_NODES)
     except Malformed:
         finding = decision.malformed(request, settings).findings[0]
-        yield DocumentFit(at, named, broken=(finding.at, f"{finding.why}; {finding.remedy}"))
+        yield DocumentFit(at, subject, broken=(finding.at, f"{finding.why}; {finding.remedy}"))
 
 
 def _why_no_gang(workload: PodCliqueSet | OptedInWorkload, profile: Profile, facts: ClusterFacts) -> str:
     """Returns why a workload has no gang that could be judged."""
     if isinstance(workload, PodCliqueSet):
         return _NO_REPLICAS
-    made = with_pods(workload, facts)
-    if made is None:
+    maker = with_pods(workload, facts)
+    if maker is None:
         if not isinstance(workload, TrainJob):
             return _OF_TRAIN_JOB
         return f"{workload.runtime_kind} {shown(workload.runtime.name)} {_UNKNOWN_RUNTIME}"
-    barred = no_gang(made)
-    if is_volcano_job(made) and "Volcano" in profile.backend.reads_claims_of and not made.finished:
+    barred = no_gang(maker)
+    if is_volcano_job(maker) and "Volcano" in profile.backend.reads_claims_of and not maker.finished:
         why = _NOT_REACHED
-    elif barred is not None and barred.hindrance is not None and profile.backend.groups(made.resource.api.group_kind):
+    elif barred is not None and barred.hindrance is not None and profile.backend.groups(maker.resource.api.group_kind):
         # What hinders a gang of Rollcall does not hinder a group that counts the pods that exist.
         why = f"{_GROUPED_ALONE} {profile.name} groups the pods itself, and some are created only after others"
     elif barred is not None and not barred.is_made:
         why = barred.why
-    elif not any(part.pods > 0 for part in made.parts):
+    elif not any(part.pods > 0 for part in maker.parts):
         why = _NO_REPLICAS
-    elif isinstance(made, MadeJobSet) and changes_pods(made):
+    elif isinstance(maker, MadeJobSet) and changes_pods(maker):
         why = _CHANGED_RUNTIME
-    elif isinstance(made, ShapedWorkload) and any(part.flat for part in made.shape.parts) and not made.finished:
+    elif isinstance(maker, ShapedWorkload) and any(part.flat for part in maker.shape.parts) and not maker.finished:
         why = _NO_TEMPLATES
     else:
         why = _NO_GANG
@@ -384,35 +389,35 @@ def _stored(
     pods: PodsOfGangs,
 ) -> DocumentFit:
     """Returns what is known of a PodGang with its pods: a verdict on what the scheduler sees."""
-    named = (request.kind.kind, request.namespace, request.name)
-    own: Sequence[Pod] = ()
+    subject = (request.kind.kind, request.namespace, request.name)
+    gang_pods: Sequence[Pod] = ()
     try:
         podgang = PodGang(request.object or {}, request.namespace)
-        own = pods.get((podgang.namespace, podgang.name), ())
-        if not own:
-            return DocumentFit(at, named, note=_NO_PODS, left_out=True)
-        scheduler = _scheduler_of(podgang, own, settings)
+        gang_pods = pods.get((podgang.namespace, podgang.name), ())
+        if not gang_pods:
+            return DocumentFit(at, subject, note=_NO_PODS, left_out=True)
+        scheduler = _scheduler_of(podgang, gang_pods, settings)
         profile = settings.profiles.get(scheduler)
         if profile is None:
-            return DocumentFit(at, named, note=_no_profile(scheduler), left_out=True)
+            return DocumentFit(at, subject, note=_no_profile(scheduler), left_out=True)
         members: dict[str, list[Pod]] = {}
-        for pod in own:
+        for pod in gang_pods:
             members.setdefault(pod.podclique or "", []).append(pod)
         shape = shape_of_gang(podgang, members, shown_record(podgang, profile, facts))
         if shape is None:
-            return DocumentFit(at, named, note=_BEGUN)
-        found = gang_fit_of(shape, profile.backend, facts, settings.fit, steps)
-        return DocumentFit(at, named, _entry(named, found, profile, facts, settings, steps))
+            return DocumentFit(at, subject, note=_BEGUN)
+        gang_fit = gang_fit_of(shape, profile.backend, facts, settings.fit, steps)
+        return DocumentFit(at, subject, _entry(subject, gang_fit, profile, facts, settings, steps))
     except Malformed as error:
-        if own:
-            return DocumentFit(at, named, broken=(METADATA / "name", _unreadable_pod(own, error, settings)))
+        if gang_pods:
+            return DocumentFit(at, subject, broken=(METADATA / "name", _unreadable_pod(gang_pods, error, settings)))
         finding = decision.malformed(request, settings).findings[0]
-        return DocumentFit(at, named, broken=(finding.at, f"{finding.why}; {finding.remedy}"))
+        return DocumentFit(at, subject, broken=(finding.at, f"{finding.why}; {finding.remedy}"))
 
 
-def _unreadable_pod(own: Iterable[Pod], error: Malformed, settings: Settings) -> str:
+def _unreadable_pod(pods: Iterable[Pod], error: Malformed, settings: Settings) -> str:
     """Returns which pod of a gang cannot be read, with its field, if that is found."""
-    for pod in own:
+    for pod in pods:
         request = Request("", "CREATE", Kind("", "v1", Pod.kind), pod.namespace, pod.name, pod.raw)
         finding = decision.malformed(request, settings).findings[0]
         if finding.at.parts:
@@ -420,13 +425,13 @@ def _unreadable_pod(own: Iterable[Pod], error: Malformed, settings: Settings) ->
     return f"a pod of the gang cannot be read: {error}"
 
 
-def _scheduler_of(podgang: PodGang, own: Iterable[Pod], settings: Settings) -> str:
+def _scheduler_of(podgang: PodGang, pods: Iterable[Pod], settings: Settings) -> str:
     """Returns the scheduler of stored pods: the one that they name, unless the caller asks for another. If they do not
     all name one, it is the one that the PodGang records. Raises `Malformed`.
     """
-    named = {pod.scheduler_name for pod in own}
-    if settings.forced is None and len(named) == 1 and (found := named.pop()):
-        return found
+    schedulers = {pod.scheduler_name for pod in pods}
+    if settings.forced is None and len(schedulers) == 1 and (scheduler := schedulers.pop()):
+        return scheduler
     return settings.forced or text(podgang.labels.get(SCHEDULER_LABEL)) or settings.default
 
 
@@ -434,8 +439,8 @@ def _chosen(
     request: Request, facts: ClusterFacts, settings: Settings
 ) -> tuple[PodCliqueSet | OptedInWorkload, Choice | None]:
     if request.kind.kind == "PodCliqueSet":
-        found = POD_CLIQUE_SETS.view(request.object or {}, request.namespace)
-        return found, POD_CLIQUE_SETS.choice_of(found, None, facts, settings)
+        pod_clique_set = POD_CLIQUE_SETS.view(request.object or {}, request.namespace)
+        return pod_clique_set, POD_CLIQUE_SETS.choice_of(pod_clique_set, None, facts, settings)
     admission = OptedInWorkloads(settings.kinds.views[request.kind[::2]])
     workload = admission.view(request.object or {}, request.namespace)
     return workload, admission.choice_of(workload, None, facts, settings)
@@ -449,8 +454,8 @@ def _why_not(choice: Choice, settings: Settings) -> str | None:
 
 
 def _no_profile(scheduler: str) -> str:
-    said = "has no profile here: name another with --scheduler, or add the profile to the configuration"
-    return f"its scheduler {shown(scheduler)} {said}"
+    why = "has no profile here: name another with --scheduler, or add the profile to the configuration"
+    return f"its scheduler {shown(scheduler)} {why}"
 
 
 def entries_of(
@@ -463,13 +468,13 @@ def entries_of(
     """Yields what is reported of each different gang of a workload under one scheduler. A gang that the operator of the
     workload makes is not known. Raises `Malformed`.
     """
-    named = (workload.kind, workload.namespace, workload.name)
+    subject = (workload.kind, workload.namespace, workload.name)
     fits = fits_of(workload, profile, facts, settings, STEPS * effort)
-    for found in fits:
+    for gang_fit in fits:
         settings.proceed()
-        yield _entry(named, found, profile, facts, settings, STEPS * effort)
+        yield _entry(subject, gang_fit, profile, facts, settings, STEPS * effort)
     if not fits and (why := _why_not_known(workload)) is not None:
-        yield FitEntry(named, workload.name, profile.name, FitVerdict(FitAnswer.UNKNOWN, causes=(why,)))
+        yield FitEntry(subject, workload.name, profile.name, FitVerdict(FitAnswer.UNKNOWN, causes=(why,)))
 
 
 def _why_not_known(workload: PodCliqueSet | OptedInWorkload) -> str | None:
@@ -489,40 +494,40 @@ def _why_not_known(workload: PodCliqueSet | OptedInWorkload) -> str | None:
 
 
 def _entry(
-    named: tuple[str, str, str],
-    found: GangFit,
+    subject: tuple[str, str, str],
+    gang_fit: GangFit,
     profile: Profile,
     facts: ClusterFacts,
     settings: Settings,
     steps: int,
 ) -> FitEntry:
     entry = FitEntry(
-        named,
-        found.shape.name,
+        subject,
+        gang_fit.shape.name,
         profile.name,
-        found.verdict,
-        found.shape.more,
-        started := _started(found),
-        surplus=None if started is None else _surplus(found, sum(started.values()), profile),
+        gang_fit.verdict,
+        gang_fit.shape.more,
+        started := _started(gang_fit),
+        surplus=None if started is None else _surplus(gang_fit, sum(started.values()), profile),
     )
-    if found.packing is None or found.room is None:
+    if gang_fit.packing is None or gang_fit.room is None:
         return entry
-    entry = replace(entry, relies_on=added_tolerations(found.verdict, found.shape, found.packing, facts))
-    return _with_nodes(entry, found, found.packing, found.room, profile, facts, settings, steps)
+    entry = replace(entry, relies_on=added_tolerations(gang_fit.verdict, gang_fit.shape, gang_fit.packing, facts))
+    return _with_nodes(entry, gang_fit, gang_fit.packing, gang_fit.room, profile, facts, settings, steps)
 
 
-def _started(found: GangFit) -> dict[str, int] | None:
+def _started(gang_fit: GangFit) -> dict[str, int] | None:
     """Returns the pods that a gang starts with, by role: as its scheduler packs it, if that is known. Return None if
     some of its parts are enough, and any of them.
     """
     minimum: Counter[str] = Counter()
-    for member in found.shape.needed:
+    for member in gang_fit.shape.needed:
         minimum[member.called] += member.minimum
-    packed = {} if found.packing is None else pods_together(found.packing)
+    packed = {} if gang_fit.packing is None else pods_together(gang_fit.packing)
     if (
-        found.packing is not None
+        gang_fit.packing is not None
         and any(not packed.get(role) for role in minimum)
-        and any(map(_chooses, found.packing.sets))
+        and any(map(_chooses, gang_fit.packing.sets))
     ):
         return None
     return {role: packed.get(role) or pods for role, pods in minimum.items()}
@@ -533,18 +538,18 @@ def _chooses(need: Need) -> bool:
     return isinstance(need, GroupNeed) and (need.count < len(need.needs) or any(map(_chooses, need.needs)))
 
 
-def _surplus(found: GangFit, started: int, profile: Profile) -> Surplus | None:
+def _surplus(gang_fit: GangFit, started: int, profile: Profile) -> Surplus | None:
     """Returns the pods above those that a gang starts with, if there are any."""
-    pods = sum(member.pods for member in found.shape.members) - started
+    pods = sum(member.pods for member in gang_fit.shape.members) - started
     if pods <= 0:
         return None
-    required = () if found.packing is None else partitions_of(found.packing)
+    required = () if gang_fit.packing is None else partitions_of(gang_fit.packing)
     return Surplus(pods, required[0].named if required and profile.backend.gathers_surplus else "")
 
 
 def _with_nodes(  # noqa: PLR0913, PLR0917 - what the entry is made of
     entry: FitEntry,
-    found: GangFit,
+    gang_fit: GangFit,
     packing: Packing,
     room: Room,
     profile: Profile,
@@ -553,14 +558,14 @@ def _with_nodes(  # noqa: PLR0913, PLR0917 - what the entry is made of
     steps: int,
 ) -> FitEntry:
     """Returns the entry with its domains, the estimate of now, and why it does not fit without growth."""
-    witness = _without_growth(packing, room, steps) if found.verdict.answer is not FitAnswer.NEVER else None
+    witness = _without_growth(packing, room, steps) if gang_fit.verdict.answer is not FitAnswer.NEVER else None
     if facts.node_pods is None:
         return replace(entry, domains=domain_rooms_of(packing, room), without_growth=witness)
     usage = usage_of(facts, profile, settings)
     domains = domain_rooms_of(packing, room, free_room(room, usage))
     now: Now | None = None
-    if found.verdict.answer is not FitAnswer.NEVER and witness is None:
-        now = now_of(packing, room, usage, (found.shape.namespace, found.shape.name), steps)
+    if gang_fit.verdict.answer is not FitAnswer.NEVER and witness is None:
+        now = now_of(packing, room, usage, (gang_fit.shape.namespace, gang_fit.shape.name), steps)
     return replace(entry, domains=domains, now=now, without_growth=witness)
 
 

@@ -33,13 +33,13 @@ _OWN = ("hugepages-", "kubernetes.io/", "attachable-volumes-")
 def carried(template: PodTemplate) -> Iterator[str]:
     """Yields the extended resources of a pod with their amounts, and its resource claims; only the first of many."""
     try:
-        named = [*_devices(template), *_claims(template)]
+        devices = [*_devices(template), *_claims(template)]
     except Malformed:
         # The rules report fields of the wrong type.
         return
-    yield from named[:_MOST]
-    if len(named) > _MOST:
-        yield f"{len(named) - _MOST:,} more devices"
+    yield from devices[:_MOST]
+    if len(devices) > _MOST:
+        yield f"{len(devices) - _MOST:,} more devices"
 
 
 def _devices(template: PodTemplate) -> Iterator[str]:
@@ -125,38 +125,38 @@ class TreeNode:
 
     def as_json(self) -> dict[str, Any]:
         """Returns the node as plain JSON values."""
-        found: dict[str, Any] = {"kind": self.called, "name": self.name, "pods": self.pods, "minimum": self.minimum}
+        fields: dict[str, Any] = {"kind": self.called, "name": self.name, "pods": self.pods, "minimum": self.minimum}
         topology = {"required": self.required, "preferred": self.preferred}
         if any(topology.values()):
-            found["topology"] = topology
+            fields["topology"] = topology
         if self.waits_for is not None:
-            found["waitsFor"] = self.waits_for
+            fields["waitsFor"] = self.waits_for
         if self.needed is not None:
-            found["needed"] = self.needed
+            fields["needed"] = self.needed
         if self.note:
-            found["note"] = self.note
+            fields["note"] = self.note
         if self.more:
-            found |= {"more": self.more, "last": self.last}
+            fields |= {"more": self.more, "last": self.last}
         if self.carries:
-            found["carries"] = list(self.carries)
+            fields["carries"] = list(self.carries)
         if self.below:
-            found["below"] = [node.as_json() for node in self.below]
-        return found
+            fields["below"] = [node.as_json() for node in self.below]
+        return fields
 
 
 def gang_tree(workload: PodCliqueSet, generation: GroveGeneration) -> TreeNode:
     """Returns the tree of `workload` as Grove of that generation makes it."""
     names = PodGangNames(generation)
-    one = tuple(_gangs_of_replica(workload, f"{workload.name}-0", names))
-    pods = sum(gang.pods * (1 + gang.more) for gang in one)
-    minimum = sum(gang.minimum for gang in one if gang.waits_for is None)
+    first_replica = tuple(_gangs_of_replica(workload, f"{workload.name}-0", names))
+    pods = sum(gang.pods * (1 + gang.more) for gang in first_replica)
+    minimum = sum(gang.minimum for gang in first_replica if gang.waits_for is None)
     count = max(workload.replicas, 0)
     gangs: list[TreeNode] = []
     for index in shown(count):
-        found = list(_gangs_of_replica(workload, f"{workload.name}-{index}", names))
+        replica_gangs = list(_gangs_of_replica(workload, f"{workload.name}-{index}", names))
         more = left(count)
         last = names.first(f"{workload.name}-{count - 1}") if more else None
-        gangs += [*(replace(first, more=more, last=last) for first in found[:1]), *found[1:]]
+        gangs += [*(replace(first, more=more, last=last) for first in replica_gangs[:1]), *replica_gangs[1:]]
     return TreeNode(
         TreeLevel.SET,
         f"{workload.namespace}/{workload.name}",
@@ -188,7 +188,10 @@ def left(count: int) -> int:
 def _gangs_of_replica(workload: PodCliqueSet, base: str, names: PodGangNames) -> Iterator[TreeNode]:
     """Yields the first gang of one replica of the set, then the gangs that its scaling groups add."""
     members = [_clique(member) for member in workload.cliques if member.group is None]
-    groups = [(one.group, [_clique(member) for member in one.cliques]) for one in workload.groups_with_cliques()]
+    groups = [
+        (group_cliques.group, [_clique(member) for member in group_cliques.cliques])
+        for group_cliques in workload.groups_with_cliques()
+    ]
     for group, cliques in groups:
         first = group.first_replicas
         for index in shown(first):
@@ -203,9 +206,9 @@ def _gangs_of_replica(workload: PodCliqueSet, base: str, names: PodGangNames) ->
         extra = group.further_replicas
         for index in shown(extra):
             more = left(extra)
-            found = _further_gang(workload, group, cliques, index + group.min_available, base, names)
+            gang = _further_gang(workload, group, cliques, index + group.min_available, base, names)
             end = names.further(base, group, group.replicas - 1) if more else None
-            yield replace(found, waits_for=names.first(base), more=more, last=end)
+            yield replace(gang, waits_for=names.first(base), more=more, last=end)
 
 
 def _further_gang(
@@ -254,12 +257,12 @@ _IN_NO_GANG = "in no gang"
 
 def workload_tree(
     workload: OptedInWorkload,
-    made: OptedInWorkload,
+    maker: OptedInWorkload,
     groups: SchedulerGroups | None = None,
     note: str = "",
     remark: str = "",
 ) -> TreeNode:
-    """Returns the tree of `workload`. `made` makes its pods: the JobSet of a TrainJob, else the workload itself.
+    """Returns the tree of `workload`. `maker` makes its pods: the JobSet of a TrainJob, else the workload itself.
     `groups` are those that its scheduler makes itself. `note` says why it has no gangs, or why they are not known: then
     its parts are directly below the workload. `remark` is said beside its gangs.
     """
@@ -267,29 +270,29 @@ def workload_tree(
         gangs, note = tuple(map(_gang_of_scheduler, groups.groups)), note or groups.why
         covered = frozenset(part.place for group in groups.groups for part in _parts_in(group))
     else:
-        gangs = () if note else tuple(_gangs(made))
-        covered = frozenset(part.place for part in made.parts if _has_gang(made, part))
+        gangs = () if note else tuple(_gangs(maker))
+        covered = frozenset(part.place for part in maker.parts if _has_gang(maker, part))
     if not gangs:
-        gangs = tuple(_members(made.parts))
-        covered = frozenset(part.place for part in made.parts)
-    outside = (part for part in (*made.parts, *made.outside_parts) if part.place not in covered)
-    below = (*gangs, *(replace(one, note="" if note else _IN_NO_GANG) for one in _members(outside)))
+        gangs = tuple(_members(maker.parts))
+        covered = frozenset(part.place for part in maker.parts)
+    outside = (part for part in (*maker.parts, *maker.outside_parts) if part.place not in covered)
+    below = (*gangs, *(replace(member, note="" if note else _IN_NO_GANG) for member in _members(outside)))
     pods = sum(node.pods * (1 + node.more) for node in below)
     minimum = sum(gang.minimum * (1 + gang.more) for gang in gangs if gang.waits_for is None)
     # A JobSet's annotations win over those of its TrainJob.
-    own, above = domains(of_workload(made)), domains(of_workload(workload))
-    wanted = own[0] or above[0], own[1] or above[1]
+    maker_domains, above = domains(of_workload(maker)), domains(of_workload(workload))
+    topology = maker_domains[0] or above[0], maker_domains[1] or above[1]
     level = TreeLevel.DECLARED if workload.crd else _LEVELS[workload.kind]
     kind = workload.kind if workload.crd else ""
     name = f"{workload.namespace}/{workload.name}"
-    return TreeNode(level, name, pods, minimum, *wanted, kind=kind, below=below, note=note or remark)
+    return TreeNode(level, name, pods, minimum, *topology, kind=kind, below=below, note=note or remark)
 
 
-def _has_gang(made: OptedInWorkload, part: Part) -> bool:
+def _has_gang(maker: OptedInWorkload, part: Part) -> bool:
     """Returns whether Rollcall makes a gang of a part's pods. A gang of a part that needs none of its pods is left
     out.
     """
-    return not made.gang_per_part or part.needed > 0
+    return not maker.gang_per_part or part.needed > 0
 
 
 def _parts_in(group: SchedulerGroup) -> Iterator[Part]:
@@ -322,61 +325,61 @@ def _subgroup(group: SchedulerGroup) -> TreeNode:
     )
 
 
-def _gangs(made: OptedInWorkload) -> Iterator[TreeNode]:
-    if isinstance(made, LeaderWorkerSet):
-        yield from _groups(made)
+def _gangs(maker: OptedInWorkload) -> Iterator[TreeNode]:
+    if isinstance(maker, LeaderWorkerSet):
+        yield from _groups(maker)
         return
-    if made.together is not None:
-        yield from _of_roles(made)
+    if maker.together is not None:
+        yield from _of_roles(maker)
         return
-    every = (*made.parts, *made.outside_parts)
+    every = (*maker.parts, *maker.outside_parts)
     # By name of the gang: its part, if each part has its own gang.
-    alone = {f"{made.name}-{part.name}": part for part in made.parts} if made.gang_per_part else {}
-    for gang in gangs_of(made):
+    alone = {f"{maker.name}-{part.name}": part for part in maker.parts} if maker.gang_per_part else {}
+    for gang in gangs_of(maker):
         pods = sum(member.pods for member in gang.members)
         minimum = sum(member.min_replicas for member in gang.members)
         if gang.name in alone:
-            after = _last(made, alone[gang.name])
+            after = _last(maker, alone[gang.name])
             yield TreeNode(TreeLevel.OWNED_GANG, gang.name, pods, minimum, waits_for=after)
         else:
-            below = tuple(_members(made.parts)) if isinstance(made, JobSet) or len(every) > 1 else ()
+            below = tuple(_members(maker.parts)) if isinstance(maker, JobSet) or len(every) > 1 else ()
             yield TreeNode(TreeLevel.OWNED_GANG, gang.name, pods, minimum, below=below)
 
 
-def _last(made: OptedInWorkload, part: Part) -> str | None:
+def _last(maker: OptedInWorkload, part: Part) -> str | None:
     """Returns the gangs that the gang of a part waits for. In a sequence only the previous one is named, because that
     one waits for the earlier ones.
     """
-    names = [one.name for one in made.parts]
+    names = [other.name for other in maker.parts]
     in_a_row = part.after == tuple(names[: names.index(part.name)])
-    return ", ".join(f"{made.name}-{name}" for name in (part.after[-1:] if in_a_row else part.after)) or None
+    return ", ".join(f"{maker.name}-{name}" for name in (part.after[-1:] if in_a_row else part.after)) or None
 
 
-def _groups(made: LeaderWorkerSet) -> Iterator[TreeNode]:
-    count, size = max(made.replicas, 0), max(made.size, 0)
-    below = [_member(part.name, part.each, part) for part in made.parts]
+def _groups(workload: LeaderWorkerSet) -> Iterator[TreeNode]:
+    count, size = max(workload.replicas, 0), max(workload.size, 0)
+    below = [_member(part.name, part.each, part) for part in workload.parts]
     for index in shown(count):
         more = left(count)
-        last = f"{made.name}-{count - 1}" if more else None
-        name = f"{made.name}-{index}"
+        last = f"{workload.name}-{count - 1}" if more else None
+        name = f"{workload.name}-{index}"
         yield TreeNode(TreeLevel.OWNED_GANG, name, size, size, more=more, last=last, below=tuple(below))
 
 
-def _of_roles(made: OptedInWorkload) -> Iterator[TreeNode]:
+def _of_roles(maker: OptedInWorkload) -> Iterator[TreeNode]:
     """Yields the gang of the first groups, then the further groups of each role, which are alike."""
-    groups = {role.part.name: role.groups for role in made.roles}
-    for gang in gangs_of(made):
+    groups = {role.part.name: role.groups for role in maker.roles}
+    for gang in gangs_of(maker):
         below = tuple(
             _member(member.name, member.pods, part) for member in gang.members for part in gang.parts[member.name]
         )
         pods = sum(node.pods for node in below)
-        if gang.name == made.name:
+        if gang.name == maker.name:
             yield TreeNode(TreeLevel.OWNED_GANG, gang.name, pods, pods, below=below)
             continue
         (part,) = gang.parts[gang.name]
         count = groups[part.name]
-        more = count - groups_together(part.name, made.together or {}) - 1
-        last = f"{made.name}-{part.name}-{count - 1}" if more else None
+        more = count - groups_together(part.name, maker.together or {}) - 1
+        last = f"{maker.name}-{part.name}-{count - 1}" if more else None
         yield TreeNode(TreeLevel.OWNED_GANG, gang.name, pods, pods, more=more, last=last)
 
 

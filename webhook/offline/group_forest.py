@@ -84,8 +84,8 @@ class GroupForest:
             self._composites[key] = composite
             self._where[BranchKind.COMPOSITE, *key] = where
         elif (group, kind) == (API_GROUP, "PodGroup"):
-            key, found = kube.read_pod_group(manifest)
-            self._groups[key] = found
+            key, pod_group = kube.read_pod_group(manifest)
+            self._groups[key] = pod_group
             self._where[BranchKind.POD_GROUP, *key] = where
         elif (group, kind) == (keys.POD_GROUP.group, keys.POD_GROUP.kind):
             key, gang = gang_groups.read_gang(manifest)
@@ -106,13 +106,13 @@ class GroupForest:
         metadata, spec, count = mapping(manifest.get("metadata")), mapping(manifest.get("spec")), 1
         namespace, name = text(metadata.get("namespace")) or "default", text(metadata.get("name"))
         # Without a name each object is separate: the API server will generate its name.
-        own = (kind, namespace, name) if name else object()
+        identity = (kind, namespace, name) if name else object()
         if kind != "Pod":
             count = pods_at_once(spec) if kind == "Job" else replicas_of(spec)
             metadata, spec = (mapping(mapping(spec.get("template")).get(part)) for part in ("metadata", "spec"))
         membership = kube.membership_of(spec)
         if membership is not None:
-            self._pods[own] = namespace, membership, count
+            self._pods[identity] = namespace, membership, count
             if membership.workload is None:
                 self._where.setdefault((BranchKind.POD_GROUP, namespace, membership.group), where)
             else:
@@ -123,32 +123,34 @@ class GroupForest:
         if gang is not None and system == "Koordinator":
             name, described = gang
             full = f"{namespace}/{name}"
-            self._gang_pods[own] = full, count
+            self._gang_pods[identity] = full, count
             self._where.setdefault((BranchKind.GANG, namespace, name), where)
             if described is not None:
                 self._described.setdefault(full, described)
 
     def _counted(self) -> Counter[ObjectKey] | None:
         """Returns how many pods name each PodGroup; None if no pods were added."""
-        found: Counter[ObjectKey] = Counter()
+        counts: Counter[ObjectKey] = Counter()
         for namespace, membership, count in self._pods.values():
             if membership.workload is None:
-                found[namespace, membership.group] += count
-        return found if self._pods else None
+                counts[namespace, membership.group] += count
+        return counts if self._pods else None
 
     def _of_workloads(self) -> Iterator[Branch]:
         """Yields the groups that are entries of Workloads, and Workloads that no group was made from yet."""
         pods: dict[ObjectKey, Counter[tuple[str, str | None]]] = {key: Counter() for key in self._first}
-        for namespace, named, count in self._pods.values():
-            if named.workload is not None:
-                pods.setdefault((namespace, named.workload), Counter())[named.group, named.replica] += count
+        for namespace, membership, count in self._pods.values():
+            if membership.workload is not None:
+                pods.setdefault((namespace, membership.workload), Counter())[membership.group, membership.replica] += (
+                    count
+                )
         for key, counts in pods.items():
-            yield _entries(key, self._first.get(key), counts, told=bool(self._pods))
-        made = {
+            yield _entries(key, self._first.get(key), counts, pods_known=bool(self._pods))
+        instantiated = {
             (key[0], group.workload) for groups in (self._composites, self._groups) for key, group in groups.items()
         }
         for key, workload in self._workloads.items():
-            if key not in made:
+            if key not in instantiated:
                 yield Branch(BranchKind.WORKLOAD, *key, below=_templates(key[0], workload, None, 1))
 
     def _place(self, tree: Branch) -> Any:
@@ -156,8 +158,8 @@ class GroupForest:
             namespace, name = branch.namespace, branch.name
             if branch.kind is BranchKind.GANG:
                 namespace, _, name = branch.name.rpartition("/")
-            if (found := self._where.get((branch.kind, namespace, name))) is not None:
-                return found
+            if (where := self._where.get((branch.kind, namespace, name))) is not None:
+                return where
         return None
 
 
@@ -200,16 +202,18 @@ class _Trees:
 
     def _from(self, key: ObjectKey, start: ObjectKey | None = None) -> set[ObjectKey]:
         """Returns a composite and every composite below it, without `start`."""
-        found, waiting = {key}, [key]
+        reached, waiting = {key}, [key]
         while waiting:
-            fresh = {below for below in self._composites.below(waiting.pop()) if below not in found and below != start}
-            found |= fresh
+            fresh = {
+                below for below in self._composites.below(waiting.pop()) if below not in reached and below != start
+            }
+            reached |= fresh
             waiting += fresh
-        return found
+        return reached
 
     def _cycle(self, key: ObjectKey) -> tuple[ObjectKey, ...]:
         """Returns the cycle above a composite that no root reaches, from its first name."""
-        return circles([key], lambda one: (one[0], self._composites[one].parent or ""))[0]
+        return circles([key], lambda child: (child[0], self._composites[child].parent or ""))[0]
 
     def _composite(self, key: ObjectKey, level: int, start: ObjectKey | None = None) -> Branch:
         """Returns a composite with everything below it. `start` is the top of a tree that is a cycle."""
@@ -231,7 +235,7 @@ class _Trees:
         """Returns the branches directly below, and how many groups below them are not drawn."""
         if level == _DRAWN:
             composites = self._from(key, start)
-            return (), len(composites) - 1 + sum(1 for one in composites for _ in self._groups.below(one))
+            return (), len(composites) - 1 + sum(1 for composite in composites for _ in self._groups.below(composite))
         parts = (
             # The end of the cycle is drawn once more, with its name only.
             Branch(BranchKind.COMPOSITE, *below, self._composites[below].minimum, fault=BranchFault.CYCLE)
@@ -272,7 +276,7 @@ def _notes(group: TreeGroup) -> tuple[str, ...]:
 
 
 def _entries(
-    key: ObjectKey, workload: WorkloadTemplates | None, counts: Counter[tuple[str, str | None]], *, told: bool
+    key: ObjectKey, workload: WorkloadTemplates | None, counts: Counter[tuple[str, str | None]], *, pods_known: bool
 ) -> Branch:
     """Returns a Workload of the first version: each entry is a gang, and so is each replica of an entry that
     pods name.
@@ -282,7 +286,7 @@ def _entries(
     for name, group in entries.items():
         replicas = [replica for entry, replica in counts if entry == name]
         for replica in replicas or [None]:
-            pods = counts[name, replica] if told else None
+            pods = counts[name, replica] if pods_known else None
             title = name if replica is None else f"{name}, replica {replica}"
             below.append(Branch(BranchKind.ENTRY, key[0], title, minimum=group.minimum, pods=pods))
     for (name, _), count in counts.items():
@@ -299,12 +303,12 @@ def _entries(
 def _templates(namespace: str, workload: WorkloadTemplates, parent: str | None, level: int) -> tuple[Branch, ...]:
     if level > _DRAWN:
         return ()
-    found = []
+    branches = []
     for name, group in workload.templates.items():
         if group.parent == parent:
             kind = BranchKind.COMPOSITE_TEMPLATE if group.composite else BranchKind.TEMPLATE
             below = _templates(namespace, workload, name, level + 1) if group.composite else ()
-            found.append(
+            branches.append(
                 Branch(
                     kind,
                     namespace,
@@ -315,7 +319,7 @@ def _templates(namespace: str, workload: WorkloadTemplates, parent: str | None, 
                     below=below,
                 )
             )
-    return tuple(found)
+    return tuple(branches)
 
 
 # Koordinator
@@ -325,25 +329,25 @@ def _gang_groups(gangs: Mapping[str, Gang], pods: Counter[str]) -> Iterator[Bran
     """Yields gangs that list each other, as one group. A gang that only pods name counts too."""
     listing: dict[str, list[str]] = {}
     # Lists by content, in any order: koord-scheduler distinguishes GangGroups in this way.
-    said: dict[tuple[str, ...], int] = {}
+    numbers: dict[tuple[str, ...], int] = {}
     lists: dict[str, int] = {}
-    for own, gang in gangs.items():
-        lists[own] = said.setdefault(tuple(sorted(gang.listed)), len(said))
+    for gang_name, gang in gangs.items():
+        lists[gang_name] = numbers.setdefault(tuple(sorted(gang.listed)), len(numbers))
         for name in dict.fromkeys(gang.listed):
-            listing.setdefault(name, []).append(own)
+            listing.setdefault(name, []).append(gang_name)
     reached: set[str] = set()
-    for own in dict.fromkeys((*gangs, *pods)):
-        if own in reached:
+    for gang_name in dict.fromkeys((*gangs, *pods)):
+        if gang_name in reached:
             continue
-        together = [own]
-        reached.add(own)
+        together = [gang_name]
+        reached.add(gang_name)
         for name in together:
             near = (*(gangs[name].listed if name in gangs else ()), *listing.get(name, ()))
-            fresh = [one for one in dict.fromkeys(near) if one not in reached]
+            fresh = [neighbour for neighbour in dict.fromkeys(near) if neighbour not in reached]
             reached.update(fresh)
             together += fresh
         below = tuple(_gang(name, gangs.get(name), listing.get(name, []), pods, lists) for name in together)
-        yield Branch(BranchKind.GANG_GROUP, *_split(own), below=below)
+        yield Branch(BranchKind.GANG_GROUP, *_split(gang_name), below=below)
 
 
 def _gang(
@@ -370,9 +374,9 @@ def _split(full: str) -> tuple[str, str]:
     return namespace, name
 
 
-def _summed(found: dict[Hashable, tuple[str, int]]) -> Counter[str]:
+def _summed(pods: dict[Hashable, tuple[str, int]]) -> Counter[str]:
     total: Counter[str] = Counter()
-    for name, count in found.values():
+    for name, count in pods.values():
         total[name] += count
     return total
 
@@ -405,12 +409,12 @@ class FoundTree:
 
     def as_json(self) -> dict[str, Any]:
         """Returns the tree as plain JSON values."""
-        found: dict[str, Any] = {"kind": str(self.tree.kind), "name": self.tree.full_name}
-        found["answer"] = str(self.verdict.standing)
-        found["why"] = [cause.as_json() for cause in self.verdict.causes]
+        fields: dict[str, Any] = {"kind": str(self.tree.kind), "name": self.tree.full_name}
+        fields["answer"] = str(self.verdict.standing)
+        fields["why"] = [cause.as_json() for cause in self.verdict.causes]
         if self.verdict.standing is Standing.NOT_TOLD:
-            found["needs"] = self.untold
-        return found | {"tree": self.tree.as_json()} | self.place.as_json()
+            fields["needs"] = self.untold
+        return fields | {"tree": self.tree.as_json()} | self.place.as_json()
 
 
 def trees_in(documents: Iterable[Source]) -> list[FoundTree]:

@@ -48,17 +48,17 @@ def operator_groups(manifests: Iterable[Manifest]) -> tuple[OperatorGroup, ...]:
     """Returns the PodGroups that Rollcall did not write and that can be read. Of two versions of one the last
     counts.
     """
-    found: dict[WorkloadKey, OperatorGroup] = {}
+    groups: dict[WorkloadKey, OperatorGroup] = {}
     for manifest in manifests:
         group, _, kind = kind_of(manifest)
         if kind == KIND and group in MINIMUMS:
             try:
-                one = OperatorGroup(manifest, group)
+                operator_group = OperatorGroup(manifest, group)
             except Malformed:
                 continue
-            if one.is_foreign:
-                found[one.key] = one
-    return tuple(found.values())
+            if operator_group.is_foreign:
+                groups[operator_group.key] = operator_group
+    return tuple(groups.values())
 
 
 def sizes_of_owners(
@@ -75,12 +75,12 @@ def sizes_of_owners(
         view = kinds.views.get(kind_of(manifest)[::2])
         if view is not None and issubclass(view, ShapedWorkload):
             try:
-                found = view(manifest)
-                found.read()
+                workload = view(manifest)
+                workload.read()
             except Malformed:
                 continue
-            key = key_of_workload(found)
-            if workloads.setdefault(key, found).raw != manifest:
+            key = key_of_workload(workload)
+            if workloads.setdefault(key, workload).raw != manifest:
                 differing.add(key)
     sizes = gang_sizes(workloads.values(), owned)
     return {key: size for key, size in sizes.items() if key not in differing}

@@ -56,7 +56,7 @@ def _replicated(name: str, step: str | None = None, after: Mapping[str, str] | N
     """Returns a replicated Job with one pod, for a step of the TrainJob, which starts after others reach a status."""
     metadata = {} if step is None else {"metadata": {"labels": {ANCESTOR: step}}}
     pod = {"spec": {"containers": [{"name": "node" if step in {None, "trainer"} else step}]}}
-    waits = {} if not after else {"dependsOn": [{"name": one, "status": status} for one, status in after.items()]}
+    waits = {} if not after else {"dependsOn": [{"name": job, "status": status} for job, status in after.items()]}
     return {"name": name, **waits, "template": {**metadata, "spec": {"template": pod}}}
 
 
@@ -76,7 +76,7 @@ def _mpi(name: str) -> Manifest:
 
 def _initialized(name: str, *initializers: str) -> Manifest:
     """Returns a runtime whose trainer starts when the initializers are complete."""
-    first = [_replicated(one, one) for one in initializers]
+    first = [_replicated(initializer, initializer) for initializer in initializers]
     return _runtime(
         name, {"torch": {}}, *first, _replicated("node", "trainer", dict.fromkeys(initializers, "Complete"))
     )
@@ -103,11 +103,11 @@ STOCK_RUNTIMES: Mapping[str, Any] = MappingProxyType(
 
 def with_stock_runtimes(facts: ClusterFacts) -> ClusterFacts:
     """Returns the facts with Trainer's own runtimes, if the cluster-wide runtimes are unknown or only known in part."""
-    known, partial = facts.cluster_training_runtimes, facts.partial or frozenset()
+    runtimes, partial = facts.cluster_training_runtimes, facts.partial or frozenset()
     unread = facts.unread or {}
-    if (known is not None and _PART not in partial) or _PART in unread:
+    if (runtimes is not None and _PART not in partial) or _PART in unread:
         return facts
-    return replace(facts, cluster_training_runtimes={**STOCK_RUNTIMES, **(known or {})}, partial=partial | {_PART})
+    return replace(facts, cluster_training_runtimes={**STOCK_RUNTIMES, **(runtimes or {})}, partial=partial | {_PART})
 
 
 def assumed(request: Request, facts: ClusterFacts) -> tuple[str, ...]:
@@ -122,8 +122,8 @@ def assumed(request: Request, facts: ClusterFacts) -> tuple[str, ...]:
     stock = STOCK_RUNTIMES.get(needed.name)
     if stock is None or needed.part != _PART or (facts.cluster_training_runtimes or {}).get(needed.name) is not stock:
         return ()
-    told = f"the {needed} is taken as Trainer {VERSION} installs it"
-    return (f"{told}; add the cluster's own to the files, or use --facts or --live",)
+    note = f"the {needed} is taken as Trainer {VERSION} installs it"
+    return (f"{note}; add the cluster's own to the files, or use --facts or --live",)
 
 
 _CRON_JOB = ("batch", "CronJob")
@@ -167,7 +167,7 @@ class _Kinds(NamedTuple):
     """The groups and kinds that have rules, and those whose fields are known."""
 
     judged: frozenset[tuple[str, str]]
-    known: frozenset[tuple[str, str]]
+    described: frozenset[tuple[str, str]]
 
 
 def judge(
@@ -180,28 +180,28 @@ def judge(
     """
     kinds = _kinds_of(facts, settings)
     for raw, place in objects_in(manifest):
-        found = _request(raw, place, kinds.judged, now)
+        judged_request = _request(raw, place, kinds.judged, now)
         is_review = kind_of(raw).kind == REVIEW
-        if found is not None:
-            judgement = _judgement(*found, facts, settings)
+        if judged_request is not None:
+            judgement = _judgement(*judged_request, facts, settings)
             if is_review:
                 # What an API server sends has passed the schema of its kind.
                 yield judgement
                 continue
-            named = _with_names(raw, judgement, kinds, facts, settings)
-            named = replace(named, verdict=rendered(named.verdict, raw))
-            yield _with_exceptions(raw, named, facts, settings, now)
+            checked = _with_names(raw, judgement, kinds, facts, settings)
+            checked = replace(checked, verdict=rendered(checked.verdict, raw))
+            yield _with_exceptions(raw, checked, facts, settings, now)
         elif not is_review:
-            named = _names_judged(raw, place, Verdict(), kinds, facts, settings)
-            if (of_job := _of_job_template(raw, named, facts, settings, now)) is not None:
-                named = replace(named, verdict=rendered(of_job, raw), has_rules=True)
-            elif _by_content(named.verdict):
+            checked = _names_judged(raw, place, Verdict(), kinds, facts, settings)
+            if (of_job := _of_job_template(raw, checked, facts, settings, now)) is not None:
+                checked = replace(checked, verdict=rendered(of_job, raw), has_rules=True)
+            elif _by_content(checked.verdict):
                 # A quota, a queue or a runtime, of which something is wrong.
-                named = replace(named, has_rules=True)
+                checked = replace(checked, has_rules=True)
             else:
                 omission = omission_of_object(kind_of(raw), raw, settings)
-                named = replace(named, verdict=replace(named.verdict, omission=omission))
-            yield _with_exceptions(raw, named, facts, settings, now)
+                checked = replace(checked, verdict=replace(checked.verdict, omission=omission))
+            yield _with_exceptions(raw, checked, facts, settings, now)
         else:
             omission = Omission(
                 ROOT, OmissionReason.NO_RULES, "no rule is about its request", "record one that creates a workload"
@@ -216,7 +216,7 @@ def _by_content(verdict: Verdict) -> bool:
 
 
 def _of_job_template(
-    raw: Manifest, named: Judgement, facts: ClusterFacts, settings: Settings, now: datetime | None
+    raw: Manifest, cron_job: Judgement, facts: ClusterFacts, settings: Settings, now: datetime | None
 ) -> Verdict | None:
     """Returns the verdict on a CronJob: that on a Job that it makes, beside what is wrong with the names in it. Return
     None for another object, and if its Jobs are no gangs.
@@ -229,18 +229,24 @@ def _of_job_template(
     job = deepcopy(
         {
             **_TYPE_OF_JOBS,
-            "metadata": {**metadata, "name": named.name, "namespace": named.namespace},
+            "metadata": {**metadata, "name": cron_job.name, "namespace": cron_job.namespace},
             "spec": template.get("spec"),
         }
     )
-    request = Request("", "CREATE", kind_of(job), named.namespace, named.name, job, at=now)
-    verdict = _judgement(request, named.at, facts, settings).verdict
+    request = Request("", "CREATE", kind_of(job), cron_job.namespace, cron_job.name, job, at=now)
+    verdict = _judgement(request, cron_job.at, facts, settings).verdict
     if verdict.omission is not None or verdict.scheduler == OPTED_OUT:
         return None
     chosen_by = verdict.chosen_by.replace(str(LABELS), f"{_JOB_TEMPLATE}.{LABELS}", 1)
-    found = (*(replace(one, at=_in_job_template(one.at)) for one in verdict.findings), *named.verdict.findings)
-    unjudged = (*(replace(one, at=_in_job_template(one.at)) for one in verdict.unjudged), *named.verdict.unjudged)
-    return replace(verdict, findings=found, unjudged=unjudged, patch=(), chosen_by=chosen_by)
+    findings = (
+        *(replace(finding, at=_in_job_template(finding.at)) for finding in verdict.findings),
+        *cron_job.verdict.findings,
+    )
+    unjudged = (
+        *(replace(missing, at=_in_job_template(missing.at)) for missing in verdict.unjudged),
+        *cron_job.verdict.unjudged,
+    )
+    return replace(verdict, findings=findings, unjudged=unjudged, patch=(), chosen_by=chosen_by)
 
 
 def _in_job_template(at: FieldPath) -> FieldPath:
@@ -281,8 +287,8 @@ def requests_in(
     own request. `judged` are the groups and kinds that have rules, `now` is the time of the requests.
     """
     for raw, place in objects_in(manifest, at):
-        if (found := _request(raw, place, judged, now)) is not None:
-            yield found
+        if (judged_request := _request(raw, place, judged, now)) is not None:
+            yield judged_request
 
 
 def workload_kinds(settings: Settings) -> frozenset[tuple[str, str]]:
@@ -309,8 +315,8 @@ def _request(
     kind = kind_of(manifest)
     if kind.kind == REVIEW:
         request = request_from(manifest, now)
-        named = request.kind[::2] in judged and request.object is not None
-        return (request, at / "request" / "object") if named else None
+        is_judged = request.kind[::2] in judged and request.object is not None
+        return (request, at / "request" / "object") if is_judged else None
     if kind[::2] not in judged:
         return None
     name, namespace = _names(kind, manifest)
@@ -339,15 +345,17 @@ def _names(kind: Kind, manifest: Manifest) -> tuple[str, str]:
 def _scopes() -> dict[tuple[str, str], bool]:
     """Returns whether the objects of each kind that is read or judged have a namespace."""
     backends = [backend(backend.settings_model()) for backend in installed_backends().values()]
-    read = (one.resource for backend in backends for one in backend.projections)
-    known = (*read, *(one.resource for one in (*KUEUE_PROJECTIONS, *EVERY_GENERAL, WORKLOADS)))
-    judged = {one[:2]: one.namespaced for backend in backends for one in backend.judged_in_files}
-    return {resource.api.group_kind: resource.namespaced for resource in known} | judged
+    read = (projection.resource for backend in backends for projection in backend.projections)
+    resources = (*read, *(projection.resource for projection in (*KUEUE_PROJECTIONS, *EVERY_GENERAL, WORKLOADS)))
+    judged = {
+        judged_kind[:2]: judged_kind.namespaced for backend in backends for judged_kind in backend.judged_in_files
+    }
+    return {resource.api.group_kind: resource.namespaced for resource in resources} | judged
 
 
 def _word(holder: Manifest, key: str) -> str:
-    found = holder.get(key)
-    return found if isinstance(found, str) else ""
+    value = holder.get(key)
+    return value if isinstance(value, str) else ""
 
 
 def _judgement(request: Request, at: FieldPath, facts: ClusterFacts, settings: Settings) -> Judgement:
@@ -370,14 +378,14 @@ def _admitted(request: Request, facts: ClusterFacts, settings: Settings) -> Verd
     judged = admission.validate(request, facts, settings) if new else None
     mutated = admission.mutate(request, facts, settings)
     judged = judged or admission.validate(request, facts, settings)
-    told = (*notes, *assumed(request, facts), *mutated.notes, *judged.notes)
+    all_notes = (*notes, *assumed(request, facts), *mutated.notes, *judged.notes)
     if mutated.scheduler is None and mutated.notes and _is_opted_in_pod(request, settings):
         remedy = "give the workload that made it too, and the label or the profile that it lacks"
         judged = replace(judged, omission=Omission(LABELS, OmissionReason.POD_LEFT, mutated.notes[0], remedy))
     if judged.scheduler not in {*settings.profiles, OPTED_OUT}:
         # A name that is no scheduler's judges nothing.
         judged = replace(judged, scheduler=None)
-    return replace(judged, patch=mutated.patch, notes=told)
+    return replace(judged, patch=mutated.patch, notes=all_notes)
 
 
 def _is_opted_in_pod(request: Request, settings: Settings) -> bool:
@@ -398,8 +406,8 @@ def _no_profile(podgang: PodGang) -> Omission:
 
 
 def _kinds_of(facts: ClusterFacts, settings: Settings) -> _Kinds:
-    known = {(api.group, api.kind) for api in facts.field_names or ()}
-    return _Kinds(workload_kinds(settings) | settings.judging.keys(), _read_kinds() | known)
+    described_kinds = {(api.group, api.kind) for api in facts.field_names or ()}
+    return _Kinds(workload_kinds(settings) | settings.judging.keys(), _read_kinds() | described_kinds)
 
 
 @cache
@@ -418,7 +426,9 @@ def _names_judged(
     return _with_names(raw, judgement, kinds, facts, settings)
 
 
-def _with_names(raw: Manifest, found: Judgement, kinds: _Kinds, facts: ClusterFacts, settings: Settings) -> Judgement:
+def _with_names(
+    raw: Manifest, judgement: Judgement, kinds: _Kinds, facts: ClusterFacts, settings: Settings
+) -> Judgement:
     """Returns the judgement with what is wrong with the names in the object. The keys of objects that admission judges
     were judged there.
     """
@@ -427,13 +437,13 @@ def _with_names(raw: Manifest, found: Judgement, kinds: _Kinds, facts: ClusterFa
     pods = (facts.field_names or {}).get(PODS.api)
     shape = settings.kinds.declaration_of(kind[::2], raw)
     declared = shape is not None and kind.version in shape.versions
-    every = AnyObject(kind, raw, fields, kinds.judged, kinds.known, _templates(kind, raw, settings), pods, declared)
-    admitted = found.has_rules and kind.kind != "PodGang"
+    every = AnyObject(kind, raw, fields, kinds.judged, kinds.described, _templates(kind, raw, settings), pods, declared)
+    admitted = judgement.has_rules and kind.kind != "PodGang"
     subjects = (Subject.MANIFEST,) if admitted else (Subject.KEYS, Subject.MANIFEST)
-    verdict = with_names(found.verdict, every, found.namespace, facts, settings, *subjects)
+    verdict = with_names(judgement.verdict, every, judgement.namespace, facts, settings, *subjects)
     if verdict.unjudged:
         verdict = replace(verdict, unjudged=supplied(verdict.unjudged, facts))
-    return replace(found, verdict=verdict)
+    return replace(judgement, verdict=verdict)
 
 
 def _templates(kind: Kind, raw: Manifest, settings: Settings) -> tuple[PodTemplate, ...]:
@@ -445,18 +455,18 @@ def _templates(kind: Kind, raw: Manifest, settings: Settings) -> tuple[PodTempla
 
 
 def _with_exceptions(
-    raw: Manifest, found: Judgement, facts: ClusterFacts, settings: Settings, now: datetime | None
+    raw: Manifest, judgement: Judgement, facts: ClusterFacts, settings: Settings, now: datetime | None
 ) -> Judgement:
     """Returns the judgement as the exceptions of its namespace change it. Those of a review were applied with its own
     request, and an object that cannot be read was refused for that.
     """
     kind = kind_of(raw)
-    if kind.kind == REVIEW or not found.verdict.findings:
-        return found
-    request = Request("", "CREATE", kind, found.namespace, found.name, raw, at=now)
+    if kind.kind == REVIEW or not judgement.verdict.findings:
+        return judgement
+    request = Request("", "CREATE", kind, judgement.namespace, judgement.name, raw, at=now)
     with suppress(Malformed):
-        return replace(found, verdict=with_exceptions(found.verdict, request, facts, settings))
-    return found
+        return replace(judgement, verdict=with_exceptions(judgement.verdict, request, facts, settings))
+    return judgement
 
 
 def _podgang(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:

@@ -32,23 +32,28 @@ FOLDER = "a folder that `rollcall facts -o DIR` wrote"
 @cache
 def projections_by_part() -> dict[str, tuple[Projection, ...]]:
     """Returns the kinds that each part of the facts is read from."""
-    found: dict[str, tuple[Projection, ...]] = {}
+    by_part: dict[str, tuple[Projection, ...]] = {}
     backends = installed_backends().values()
-    for one in (NODE_PODS, RESERVATIONS, *EVERY_GENERAL, *(one for backend in backends for one in backend.projections)):
-        found[one.part] = (*found.get(one.part, ()), one)
-    return found
+    for projection in (
+        NODE_PODS,
+        RESERVATIONS,
+        *EVERY_GENERAL,
+        *(projection for backend in backends for projection in backend.projections),
+    ):
+        by_part[projection.part] = (*by_part.get(projection.part, ()), projection)
+    return by_part
 
 
 def resources_of(part: str) -> tuple[Resource, ...]:
     """Returns the kinds that a part of the facts is read from, in each version; none for what discovery tells."""
     if part == "bound_gangs":
         return (PODS,)
-    return tuple(dict.fromkeys(one.resource for one in projections_by_part().get(part, ())))
+    return tuple(dict.fromkeys(projection.resource for projection in projections_by_part().get(part, ())))
 
 
 def supplied(missing: Iterable[Unjudged], facts: ClusterFacts) -> tuple[Unjudged, ...]:
     """Returns these with a remedy: how to supply the facts that are missing."""
-    return tuple(_supplied(one, facts) for one in missing)
+    return tuple(_supplied(unjudged, facts) for unjudged in missing)
 
 
 def _supplied(missing: Unjudged, facts: ClusterFacts) -> Unjudged:
@@ -73,8 +78,8 @@ def kubectl_of(part: str) -> str | None:
     if not resources:
         return None
     # Of ConfigMaps only one is a fact, and others may have what does not belong into a folder.
-    selectors = [one.field_selector for one in projections_by_part().get(part, ())]
-    where = "".join(f" --field-selector {one}" for one in selectors if "metadata.name=" in one)
+    selectors = [projection.field_selector for projection in projections_by_part().get(part, ())]
+    where = "".join(f" --field-selector {selector}" for selector in selectors if "metadata.name=" in selector)
     return f"kubectl get {resources[0].qualified}{' -A' if resources[0].namespaced else ''}{where} -o yaml"
 
 
@@ -273,11 +278,11 @@ def rendered(verdict: Verdict, raw: Manifest) -> Verdict:
     if not places:
         return verdict
     first = list(places.values())[:_MOST_NAMED]
-    named = [f"{shown(value_at(raw, at)[1])} at {at}" for at in first]
+    placeholders = [f"{shown(value_at(raw, at)[1])} at {at}" for at in first]
     if len(places) > len(first):
-        named.append(f"{len(places) - len(first)} more")
-    are = "are placeholders that nothing has" if len(named) > 1 else "is a placeholder that nothing has"
-    why = f"{_listed(named)} {are} replaced"
+        placeholders.append(f"{len(places) - len(first)} more")
+    are = "are placeholders that nothing has" if len(placeholders) > 1 else "is a placeholder that nothing has"
+    why = f"{_listed(placeholders)} {are} replaced"
     allowed = not any(finding.action is Action.DENY for finding in kept)
     omission = Omission(first[0], OmissionReason.NOT_RENDERED, why, _RENDER)
     return replace(verdict, allowed=allowed, findings=tuple(kept), omission=omission)

@@ -189,8 +189,8 @@ def plain(written: str) -> Scalar:
         raise ValueError(f"{written} is not a number in JSON")
     # A leading dot means a float, and go-yaml does not accept underscores there.
     digits = written if written[0] == "." else written.replace("_", "")
-    if (whole := _INTEGER.fullmatch(digits)) is not None and (found := _whole(whole)) is not None:
-        return found
+    if (whole := _INTEGER.fullmatch(digits)) is not None and (integer := _whole(whole)) is not None:
+        return integer
     # go-yaml keeps a number that is out of range as a string.
     return number(digits) if _FLOAT.fullmatch(digits) and math.isfinite(float(digits)) else written
 

@@ -119,23 +119,23 @@ class Branch:
 
     def as_json(self) -> dict[str, Any]:
         """Returns the branch as plain JSON values."""
-        found: dict[str, Any] = {"kind": str(self.kind), "name": self.full_name}
-        found["standing"] = str(self.standing)
+        fields: dict[str, Any] = {"kind": str(self.kind), "name": self.full_name}
+        fields["standing"] = str(self.standing)
         if self.fault is not None:
-            found["fault"] = str(self.fault)
+            fields["fault"] = str(self.fault)
         if self.fault is not BranchFault.ABSENT:
-            found["minimum"] = self.minimum
+            fields["minimum"] = self.minimum
         if self.of_pods:
-            found["pods"] = self.pods
+            fields["pods"] = self.pods
         if self.topology is not None:
-            found["topology"] = {"required": self.topology}
+            fields["topology"] = {"required": self.topology}
         if self.notes:
-            found["notes"] = list(self.notes)
+            fields["notes"] = list(self.notes)
         if self.hidden:
-            found["hidden"] = self.hidden
+            fields["hidden"] = self.hidden
         if self.below:
-            found["below"] = [branch.as_json() for branch in self.below]
-        return found
+            fields["below"] = [branch.as_json() for branch in self.below]
+        return fields
 
 
 _OF_PODS = frozenset({BranchKind.POD_GROUP, BranchKind.ENTRY, BranchKind.TEMPLATE, BranchKind.GANG})
@@ -165,22 +165,22 @@ class BlockedBranch:
 
     def __str__(self) -> str:
         branch = self.branch
-        named = f"{branch.kind} {branch.name}"
+        title = f"{branch.kind} {branch.name}"
         if self.why is Why.TOO_FEW_PODS:
-            return f"{named} needs {_counted(branch.needed, 'pod')} to start, and {_there(branch.pods or 0)} there"
+            return f"{title} needs {_counted(branch.needed, 'pod')} to start, and {_there(branch.pods or 0)} there"
         if self.why is Why.TOO_FEW_GROUPS:
             return (
-                f"{named} needs {_counted(branch.needed, 'group')} to start, and {_there(len(branch.below))} below it"
+                f"{title} needs {_counted(branch.needed, 'group')} to start, and {_there(len(branch.below))} below it"
             )
         if self.why is Why.ABSENT:
-            return f"{named} is missing, and {branch.named_by}"
+            return f"{title} is missing, and {branch.named_by}"
         if self.why is Why.CYCLE:
-            return f"{named} is its own ancestor: {branch.named_by}"
+            return f"{title} is its own ancestor: {branch.named_by}"
         if self.why is Why.TOO_DEEP:
-            return f"{named} is at level {self.level}, and a tree has at most {MAX_DEPTH}"
+            return f"{title} is at level {self.level}, and a tree has at most {MAX_DEPTH}"
         if self.why is Why.NO_NAMESPACE:
-            return f"{named} is listed without a namespace, so it is never found: {branch.named_by}"
-        return f"{named} has no PodGroup, and its pods do not say how many of them it needs to start"
+            return f"{title} is listed without a namespace, so it is never found: {branch.named_by}"
+        return f"{title} has no PodGroup, and its pods do not say how many of them it needs to start"
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,24 +50,24 @@ def smallest_edit(workload: PodCliqueSet, denials: Denials) -> Changes:
     """
     cliques = max(1, len(workload.cliques))
     search = _Search(workload, denials, min(_MAX_TRIALS, _MAX_WORK // cliques))
-    found = search.greedy()
-    if found is None:
+    edit = search.greedy()
+    if edit is None:
         return ()
-    found = search.fewer(search.pruned(found))
+    edit = search.fewer(search.pruned(edit))
     # Pruning needs trials too, even if the search used up all of them.
     search.trials = max(search.trials, MAX_CHANGES)
-    return _as_told(workload.raw, search.pruned(found))
+    return _as_told(workload.raw, search.pruned(edit))
 
 
 def _as_told(raw: Manifest, changes: Changes) -> Changes:
     """Returns the changes with the old values that they now meet: an earlier change may have been left out."""
-    told: list[Change] = []
+    restated: list[Change] = []
     for change in changes:
         there, was = value_at(raw, change.path)
         op = change.op if change.op == "remove" else "replace" if there else "add"
-        told.append(Change(op, change.path, was, change.value))
+        restated.append(Change(op, change.path, was, change.value))
         raw = applied(raw, (change,))
-    return tuple(told)
+    return tuple(restated)
 
 
 @dataclass(slots=True)
@@ -84,20 +84,20 @@ class _Search:
         fewest.
         """
         edit: Changes = ()
-        while found := self._after(edit):
+        while findings := self._after(edit):
             best: tuple[int, int, Changes] | None = None
-            for finding, step in self._steps(edit, found):
+            for finding, step in self._steps(edit, findings):
                 left = self._after((*edit, *step))
                 if left is None or finding.identity in {other.identity for other in left}:
                     continue
                 if best is None or (len(left), len(step)) < best[:2]:
                     best = (len(left), len(step), (*edit, *step))
-                if len(left) < len(found):
+                if len(left) < len(findings):
                     break
             if best is None or len(best[2]) > MAX_CHANGES:
                 return None
             edit = best[2]
-        return edit if found is not None and edit else None
+        return edit if findings is not None and edit else None
 
     def pruned(self, edit: Changes) -> Changes:
         """Returns `edit` without changes that are not needed."""
@@ -122,13 +122,13 @@ class _Search:
                         return now
                     if left is not None:
                         below.append(now)
-            level = list({frozenset(change.key for change in found): found for found in below}.values())
+            level = list({frozenset(change.key for change in longer): longer for longer in below}.values())
         return edit
 
-    def _steps(self, edit: Changes, found: list[Finding]) -> Iterator[tuple[Finding, Changes]]:
+    def _steps(self, edit: Changes, findings: list[Finding]) -> Iterator[tuple[Finding, Changes]]:
         raw = applied(self.workload.raw, edit)
         view = PodCliqueSet(raw, self.workload.namespace)
-        for finding in found[:_LOOKED_AT]:
+        for finding in findings[:_LOOKED_AT]:
             for step in candidates(finding, view):
                 yield finding, step
 
@@ -222,13 +222,13 @@ def _minimum(at: FieldPath, workload: PodCliqueSet) -> Iterator[Changes]:
     was = integer(holder.get("minAvailable"))
     op = "add" if "minAvailable" not in holder else "replace"
     clamped = max(1, min(replicas if was is None else was, replicas))
-    wanted = [value for value in dict.fromkeys((clamped, replicas)) if value != was]
-    for value in wanted:
+    minimums = [value for value in dict.fromkeys((clamped, replicas)) if value != was]
+    for value in minimums:
         yield (Change(op, at, was, value),)
     if "autoScalingConfig" in holder:
         fixed = Change("remove", holder_path / "autoScalingConfig", holder["autoScalingConfig"], None)
         yield (fixed,)
-        for value in wanted[-1:]:
+        for value in minimums[-1:]:
             yield (Change(op, at, was, value), fixed)
 
 
@@ -261,9 +261,9 @@ def _required_by(clique: Clique, workload: PodCliqueSet) -> Mapping[str, Any] | 
     requirement requires.
     """
     for member in (clique, *workload.cliques):
-        if (own := member.topology) is not None and own.required is not None:
-            named = {} if own.name is None else {"topologyName": own.name}
-            return {**named, "pack": {"required": own.required}}
+        if (topology := member.topology) is not None and topology.required is not None:
+            name_field = {} if topology.name is None else {"topologyName": topology.name}
+            return {**name_field, "pack": {"required": topology.required}}
     return None
 
 
@@ -294,7 +294,7 @@ def edit_under(
 
     def denials(edited: PodCliqueSet) -> list[Finding]:
         outcome = POD_CLIQUE_SETS.enforced_by(profile, edited, None, choice, facts, settings)
-        return [found for found in outcome.findings if found.action is Action.DENY]
+        return [finding for finding in outcome.findings if finding.action is Action.DENY]
 
     return smallest_edit(workload, denials)
 

@@ -57,16 +57,16 @@ def text_edits(lines: Lines, start: int, at: FieldPath, changes: Changes) -> tup
         parsed = lines.last_cached(_parsed, start)
         if parsed is None:
             return ()
-        own, root, below, moved = _alone(*parsed, at)
-        told = tuple(_below(below, change) for change in changes)
-        placed = [found for change in told if (found := _edit(own, root, change)) is not None]
-        if len(placed) != len(told) or _overlap(placed) or not _gives(own, placed, told):
+        document, root, below, moved = _alone(*parsed, at)
+        rooted = tuple(_below(below, change) for change in changes)
+        placed = [replacement for change in rooted if (replacement := _edit(document, root, change)) is not None]
+        if len(placed) != len(rooted) or _overlap(placed) or not _gives(document, placed, rooted):
             return ()
     except (yaml.YAMLError, TextProblem, ValueError, LookupError):
         return ()
     offset = _line_start(lines.text, start) + moved
     # A document of one line does not show how lines end.
-    line_end = "\r\n" if "\r\n" in (own if "\n" in own else lines.text) else "\n"
+    line_end = "\r\n" if "\r\n" in (document if "\n" in document else lines.text) else "\n"
     return tuple(
         _text_edit(offset + begin, offset + end, inserted.replace("\n", line_end), lines)
         for begin, end, inserted in sorted(placed)
@@ -74,8 +74,8 @@ def text_edits(lines: Lines, start: int, at: FieldPath, changes: Changes) -> tup
 
 
 def _parsed(text: str, start: int) -> tuple[str, yaml.Node] | None:
-    own = document_at(text, start)
-    return None if len(own) > _MAX_CHARACTERS else (own, yaml.compose(own, Loader=_Loader))
+    document = document_at(text, start)
+    return None if len(document) > _MAX_CHARACTERS else (document, yaml.compose(document, Loader=_Loader))
 
 
 def _alone(text: str, root: yaml.Node, at: FieldPath) -> _Part:
@@ -140,8 +140,8 @@ def _value(text: str) -> Any:
     """Returns the value of a text as kubectl reads it, which is not always as PyYAML does. Raises `Problem`, and
     `ValueError` if it is not one document.
     """
-    (found,) = yaml_and_json.yaml_documents(text)
-    return found.value
+    (document,) = yaml_and_json.yaml_documents(text)
+    return document.value
 
 
 def _edit(text: str, root: yaml.Node, change: Change) -> _Placed | None:
@@ -149,7 +149,9 @@ def _edit(text: str, root: yaml.Node, change: Change) -> _Placed | None:
     holder = _node(root, tuple(above))
     if not isinstance(holder, yaml.MappingNode) or not isinstance(last, str):
         return None
-    entry = next((found for found in _entries(holder) if found.key is not None and found.key.value == last), None)
+    entry = next(
+        (candidate for candidate in _entries(holder) if candidate.key is not None and candidate.key.value == last), None
+    )
     if change.op == "add":
         return None if entry is not None else _added(text, holder, last, change.value)
     if entry is None:
@@ -174,17 +176,17 @@ def _replaced(text: str, node: yaml.ScalarNode, value: Any) -> _Placed | None:
 
 
 def _node(root: yaml.Node, parts: tuple[Part, ...]) -> yaml.Node | None:
-    found: yaml.Node | None = root
+    node: yaml.Node | None = root
     for part in parts:
         if isinstance(part, Item):
-            if not isinstance(found, yaml.SequenceNode) or part.index >= len(found.value):
+            if not isinstance(node, yaml.SequenceNode) or part.index >= len(node.value):
                 return None
-            found = found.value[part.index]
+            node = node.value[part.index]
         else:
-            if not isinstance(found, yaml.MappingNode):
+            if not isinstance(node, yaml.MappingNode):
                 return None
-            found = next((entry.value for entry in _entries(found) if entry.key and entry.key.value == part), None)
-    return found
+            node = next((entry.value for entry in _entries(node) if entry.key and entry.key.value == part), None)
+    return node
 
 
 def _entries(holder: yaml.MappingNode) -> Iterator[_Entry]:

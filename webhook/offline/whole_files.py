@@ -185,13 +185,13 @@ def write_folder(folder: Path, texts: Mapping[str, str]) -> list[Path]:
 
 def _ours(folder: Path, targets: Iterable[Path]) -> set[Path]:
     """Returns the files of an earlier run. Raises `InputError` if a target is another file."""
-    found = {path for path in folder.glob(f"*{SUFFIX}") if path.is_file() and not path.is_symlink() and _is_ours(path)}
+    files = {path for path in folder.glob(f"*{SUFFIX}") if path.is_file() and not path.is_symlink() and _is_ours(path)}
     for target in targets:
-        if target not in found and os.path.lexists(target):
+        if target not in files and os.path.lexists(target):
             raise InputError(
                 str(target), "exists and was not written by `rollcall facts`; rename it, or name another folder"
             )
-    return found
+    return files
 
 
 def _is_ours(path: Path) -> bool:
