@@ -202,9 +202,8 @@ class FactsUnavailable(RollcallError):
 
 
 class Inexpressible(RollcallError):
-    """A gang that its scheduler cannot express. Nothing is translated, not even a part (`findings` say why).
-
-    `unjudged` is filled instead if the translation lacks facts.
+    """A gang that its scheduler cannot express: nothing is translated, not even a part (`findings` say why). `unjudged`
+    is filled instead if the translation lacks facts.
     """
 
     def __init__(self, findings: tuple[Finding, ...], unjudged: tuple[Unjudged, ...] = ()) -> None:

@@ -64,14 +64,13 @@ def net_policy(settings: Settings, own_namespace: str) -> list[Manifest]:
 def _binding(name: str, action: Action, pods: Manifest) -> Manifest:
     """Returns a binding. Two are needed, because each has only one label selector; other pods are not evaluated."""
     lower = [ceiling.name.lower() for ceiling in sorted(Action) if ceiling < action]
+    not_lower = {"key": ENFORCEMENT_LABEL, "operator": "NotIn", "values": lower}
     spec = {
         "policyName": NET,
         "validationActions": list(_ACTIONS[action]),
         "matchResources": {
             "matchPolicy": "Equivalent",
-            "namespaceSelector": {
-                "matchExpressions": [{"key": ENFORCEMENT_LABEL, "operator": "NotIn", "values": lower}]
-            },
+            "namespaceSelector": {"matchExpressions": [not_lower]},
             "objectSelector": pods,
         },
     }
@@ -113,7 +112,10 @@ def _variables(settings: Settings) -> Iterable[tuple[str, str]]:
         "variables.before.metadata.?ownerReferences.orValue([]).filter(o, o.?controller.orValue(false))",
     )
     yield "lws", _value("identity", LWS_NAME)
-    yield "owned", f"!variables.ofGrove && variables.controllers.exists(o, {_made_by_opted_in(settings)})"
+    # Whether a controller `o` makes pods of an opted-in workload, like `WorkloadKinds.place_of`.
+    job = f"(o.kind == {_text(JOBS.api.kind)} && {_GROUP} == {_text(JOBS.api.group)})"
+    makers = (job, f"({_made_by_leader_worker_set()})", *_made_by_declared(settings.kinds.candidates))
+    yield "owned", f"!variables.ofGrove && variables.controllers.exists(o, {' || '.join(makers)})"
     yield "marks", _marks_on_it()
     yield "declared", f"!variables.ofGrove && {_declared(settings.kinds)}"
     # The profile that judges the pod. A pod that the webhooks would leave unchanged has none.
@@ -124,15 +126,7 @@ def _variables(settings: Settings) -> Iterable[tuple[str, str]]:
     yield "gang", f"variables.ofGrove ? {names}"
 
 
-def _made_by_opted_in(settings: Settings) -> str:
-    """Returns whether a controller `o` makes pods of an opted-in workload, like `WorkloadKinds.place_of`."""
-    job = f"o.kind == {_text(JOBS.api.kind)} && {_GROUP} == {_text(JOBS.api.group)}"
-    controllers = [f"({job})", f"({_made_by_leader_worker_set()})"]
-    return " || ".join((*controllers, *_made_by_declared(settings.kinds.candidates)))
-
-
 def _made_by_leader_worker_set() -> str:
-    """Returns whether a controller `o` makes pods of a LeaderWorkerSet."""
     leader = "(o.name == variables.lws ? variables.before.metadata.name : o.name)"
     # Without the label, a name would have to begin with a dash to match, which is not possible.
     index = f"{leader}.substring(variables.lws.size() + 1).matches('^[0-9]+$')"
@@ -148,8 +142,8 @@ def _declared(kinds: WorkloadKinds) -> str:
 
 
 def _gang_made(profile: Profile, kinds: WorkloadKinds) -> str:
-    """Returns whether Rollcall makes the gang of a pod of an opted-in workload, like `Backend.makes_gangs_of`; empty if
-    it does for all kinds. A scheduler that groups some kinds itself may leave the other declared kinds to Rollcall.
+    """Returns whether Rollcall makes the gang of an opted-in pod, like `Backend.makes_gangs_of`; empty if it does for
+    all kinds. A scheduler that groups some kinds itself may leave the other declared kinds to Rollcall.
     """
     makes = profile.backend.makes_gangs_of
     if all(map(makes, VIEWS)):
@@ -172,18 +166,16 @@ def _in_role(shape: WorkloadShape) -> str:
 
 
 def _made_by_declared(of_kinds: Mapping[tuple[str, str], Iterable[Candidate]]) -> Iterator[str]:
-    """For each part of a declared kind, whether a controller `o` makes its pods, like `place_by_shape`."""
+    """Yields for each part of a declared kind whether a controller `o` makes its pods, like `place_by_shape`."""
     for (group, kind), candidates in of_kinds.items():
-        parts = " || ".join(dict.fromkeys(f"({_of_part(candidate.part)})" for candidate in candidates))
+        parts = " || ".join(dict.fromkeys(f"({_is_part_pod(candidate.part)})" for candidate in candidates))
         core = _GROUP if group else "''"
         has_no_group = "" if group else " && !o.apiVersion.contains('/')"
         yield f"(o.kind == {_text(kind)}{has_no_group} && {core} == {_text(group)} && ({parts}))"
 
 
-def _of_part(part: PartShape) -> str:
-    """Returns whether a pod has the labels of a part, and its controller `o` a name that the part's controllers
-    have.
-    """
+def _is_part_pod(part: PartShape) -> str:
+    """Returns whether a pod has the labels of a part, and its controller `o` a name of the part's controllers."""
     conditions = [f"{_value('identity', key)} == {_text(value)}" for key, value in part.pod.labels]
     if part.pod.name_label:
         conditions.append(f"{_value('identity', part.pod.name_label)} != ''")
@@ -206,7 +198,6 @@ def _name_text(written: str) -> str:
 
 
 def _marks_on_it() -> str:
-    """Returns the keys of the marks of any gang scheduler that the pod has."""
     key_lists = []
     for part in ("labels", "annotations"):
         keys = [mark.key for mark, _ in CLAIMS if mark.part == part and mark.value is None]
@@ -219,7 +210,8 @@ def _marks_on_it() -> str:
 def _validation(profile: Profile, kinds: WorkloadKinds) -> Manifest:
     """Returns the validation of pods that one profile judges; it passes if `variables.profile` is another one."""
     alternatives = [f"variables.profile != {_text(profile.name)}"]
-    alternatives.append(f"(variables.ofGrove ? ({_grove_s(profile)}) : ({_opted_in(profile, kinds)}))")
+    of_grove, of_workload = _is_grove_pod_prepared(profile), _is_workload_pod_prepared(profile, kinds)
+    alternatives.append(f"(variables.ofGrove ? ({of_grove}) : ({of_workload}))")
     return {
         "expression": " || ".join(alternatives),
         "message": f"a pod{_complaint(profile)}",
@@ -233,20 +225,17 @@ def _complaint(profile: Profile) -> str:
     if not ways and profile.name == DEFAULT_SCHEDULER:
         ways = [f"the annotation {STAMP_ANNOTATION}"]
     lacks = f", {' or '.join(ways)}" if ways else ""
+    wrong = f"it is for {profile.name} and lacks what this scheduler needs to find the gang: the schedulerName{lacks}"
     if profile.name == DEFAULT_SCHEDULER:
         wrong = f"it names {profile.name}, as every pod does by default, without a mark of the gang{lacks}"
-    else:
-        wrong = (
-            f"it is for {profile.name} and lacks what this scheduler needs to find the gang: the schedulerName{lacks}"
-        )
     return (
         f" would start without its gang: {wrong}; it bypassed Rollcall, or its workload predates it; "
         f"recreate it while Rollcall is running, or see docs/explanation/net.md for pods that must not be changed"
     )
 
 
-def _grove_s(profile: Profile) -> str:
-    """For a pod of Grove with this scheduler: whether it has the scheduler's marks, or another system's."""
+def _is_grove_pod_prepared(profile: Profile) -> str:
+    """Returns whether a pod of Grove with this scheduler has the scheduler's marks, or another system's."""
     ways = profile.backend.membership
     if () not in ways:
         whole = _any_of(ways)
@@ -258,9 +247,8 @@ def _grove_s(profile: Profile) -> str:
     return f"{whole} || {_other_than([mark.key for marks in ways for mark in marks])}"
 
 
-def _opted_in(profile: Profile, kinds: WorkloadKinds) -> str:
-    """For a pod of an opted-in workload recorded for this scheduler: whether it is prepared, or claimed by another
-    system.
+def _is_workload_pod_prepared(profile: Profile, kinds: WorkloadKinds) -> str:
+    """Returns whether a pod of an opted-in workload for this scheduler is prepared, or claimed by another system.
 
     A prepared pod names the scheduler. If Rollcall makes the gang, it also names its group, or has the stamp of a pod
     that no gang needs. If the scheduler makes the gangs of some kinds, that depends on the pod's controller.
@@ -278,7 +266,6 @@ def _opted_in(profile: Profile, kinds: WorkloadKinds) -> str:
 
 
 def _other_than(keys: list[str]) -> str:
-    """Returns whether the pod has a mark that is not in `keys`."""
     return f"variables.marks.exists(k, !(k in {_texts(keys)}))" if keys else "variables.marks.size() > 0"
 
 

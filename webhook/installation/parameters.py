@@ -135,8 +135,7 @@ class Network:
 
 
 def sysctls(containers: Iterable[Manifest]) -> list[Manifest]:
-    """Returns the sysctls that let unprivileged processes listen on the lowest port of these containers, in their Pod's
-    own network.
+    """Returns the sysctls that let unprivileged processes listen on the lowest port in their Pod's own network.
 
     Source: Kubernetes documentation, "Using sysctls in a Kubernetes Cluster": it is among the safe ones.
     """
@@ -160,9 +159,7 @@ class ReconcilerPlace(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """The mounted configuration file: its text, the name of its ConfigMap, and the text of each shadow's file beside
-    it.
-    """
+    """The mounted configuration file: its text, the name of its ConfigMap, and the text of each shadow's file."""
 
     name: str
     text: str
@@ -201,9 +198,7 @@ class Options:
 
 
 def named_by_content(text: str, shadows: Mapping[str, str] = EMPTY) -> Configuration:
-    """Returns the configuration file, and those of its shadows, as a ConfigMap with a hash of its content in the
-    name.
-    """
+    """Returns the configuration file and its shadows as a ConfigMap with a hash of its content in the name."""
     content = "\0".join((text, *(part for item in sorted(shadows.items()) for part in item)))
     return Configuration(f"rollcall-{sha256(content.encode()).hexdigest()[:10]}", text, shadows)
 

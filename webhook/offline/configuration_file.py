@@ -23,9 +23,7 @@ _STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]|\[([^\]]*)\]", re.ASCII)
 
 
 def load_settings(path: Path) -> Settings:
-    """Returns the settings of the file, and of the files that it names as shadows. Raises `InputError`, and
-    `ConfigurationError` with line and column.
-    """
+    """Returns the settings of the file and of its shadows. Raises `InputError`, and `ConfigurationError`."""
     return _load(path, is_shadow=False)
 
 
@@ -48,9 +46,7 @@ def _load(path: Path, *, is_shadow: bool) -> Settings:
 
 
 def load_shapes(path: Path) -> list[WorkloadShape]:
-    """Returns the WorkloadShapes in a file. Raises `InputError`, and `ConfigurationError` with line and column. What a
-    configuration refuses is refused here, too.
-    """
+    """Returns the WorkloadShapes in a file. Raises `InputError`, and `ConfigurationError` as for a configuration."""
     pairs, problems = list[tuple[WorkloadShape, Document]](), list[Problem]()
     for document in read_file(path, may_be_empty=False):
         shape_problems: list[Problem] = []

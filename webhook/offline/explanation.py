@@ -37,7 +37,7 @@ from webhook.admission.workload_fit import has_run
 from webhook.config.settings import Profile, Settings
 from webhook.model import grove
 from webhook.model.admission_request import Change, Request, Verdict, applied
-from webhook.model.capabilities import Capability, CapabilityTable, Disruption, Support, Use, Uses, capabilities_used
+from webhook.model.capabilities import Capability, Disruption, Support, Use, Uses, capabilities_used
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import SPEC, FieldPath
 from webhook.model.findings import Finding, OmissionReason, shown
@@ -68,6 +68,11 @@ class Edit:
     changes: tuple[Change, ...]
     then: OpinionAnswer
 
+    def as_json(self) -> dict[str, Any]:
+        """Returns the edit as plain JSON values."""
+        changes = [change.as_json() for change in self.changes]
+        return {"then": str(self.then), "changes": changes, "patch": [change.as_patch() for change in self.changes]}
+
 
 @dataclass(frozen=True, slots=True)
 class SchedulerView:
@@ -88,9 +93,8 @@ class SchedulerView:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The explanation of one workload. If its fields have the wrong type, it has only `broken`.
-
-    `broken` has findings that are independent of the scheduler: fields of the wrong type, or an invalid choice.
+    """The explanation of one workload. `broken` has findings that are independent of the scheduler: fields of the wrong
+    type (then nothing else is filled), or an invalid choice.
     """
 
     namespace: str
@@ -182,7 +186,6 @@ def _with_exceptions(views: Sequence[SchedulerView], request: Request, settings:
 
 
 def _supplied(view: SchedulerView, facts: ClusterFacts) -> SchedulerView:
-    """Returns the view with what supplies the facts that its rules lack."""
     opinion = view.opinion
     honours = tuple(replace(honour, unjudged=supplied(honour.unjudged, facts)) for honour in opinion.honours)
     return replace(view, opinion=replace(opinion, honours=honours, unjudged=supplied(opinion.unjudged, facts)))
@@ -191,28 +194,22 @@ def _supplied(view: SchedulerView, facts: ClusterFacts) -> SchedulerView:
 def explain(request: Request, facts: ClusterFacts, settings: Settings) -> Explanation:
     """Returns how every enabled scheduler judges a PodCliqueSet, as if it were being created."""
     try:
-        return _explain(PodCliqueSet(request.object or {}, request.namespace), facts, settings)
+        workload = PodCliqueSet(request.object or {}, request.namespace)
+        choice = POD_CLIQUE_SETS.choice_of(workload, None, facts, settings) or Choice("", SPEC)
+        broken = tuple(POD_CLIQUE_SETS.judge_choice(workload, None, choice, facts).findings)
+        views = tuple(_view_under(profile, workload, choice, facts, settings) for profile in settings.profiles.values())
+        tree = gang_tree(workload, generation_of(facts, settings.grove))
+        uses = capabilities_used(workload)
     except Malformed:
         broken = decision.malformed(request, settings).findings
         return Explanation(request.namespace, request.name, Choice("", SPEC), broken)
-
-
-def _explain(workload: PodCliqueSet, facts: ClusterFacts, settings: Settings) -> Explanation:
-    choice = POD_CLIQUE_SETS.choice_of(workload, None, facts, settings) or Choice("", SPEC)
-    broken = tuple(POD_CLIQUE_SETS.judge_choice(workload, None, choice, facts).findings)
-    views = tuple(
-        replace(_view_of(profile, workload, choice, facts, settings), fits=_fits(workload, profile, facts, settings))
-        for profile in settings.profiles.values()
-    )
-    tree = gang_tree(workload, generation_of(facts, settings.grove))
-    uses = capabilities_used(workload)
     notes = (SHORTENED,) if any(map(is_shortened, gang_names(tree))) else ()
     return Explanation(workload.namespace, workload.name, choice, broken, uses, views, tree, notes=notes)
 
 
 def explain_opted_in(request: Request, facts: ClusterFacts, settings: Settings) -> Explanation | None:
-    """Returns how every enabled scheduler judges a workload that is not Grove's. Return None if it is not opted in and
-    part of something else: a Job of a JobSet, or a workload whose pods name a gang themselves.
+    """Returns how every enabled scheduler judges a workload that is not Grove's; None if it is not opted in and part of
+    something else: a Job of a JobSet, or a workload whose pods name a gang themselves.
     """
     try:
         admission = OptedInWorkloads(settings.kinds.views[request.kind[::2]])
@@ -229,7 +226,8 @@ def _explain_opted_in(
     if is_part(workload, settings.kinds) or (chosen is None and is_claimed(workload)):
         return None
     choice = chosen or Choice("", SPEC)
-    maker = _maker(workload, facts)
+    # The workload that makes the pods: for a TrainJob with a known runtime its JobSet, else itself.
+    maker = made_of(workload, facts) if isinstance(workload, TrainJob) else workload
     broken = () if chosen is None else tuple(admission.judge_choice(workload, None, choice, facts).findings)
     opted_out = choice.scheduler == OPTED_OUT and not broken
     if opted_out:
@@ -251,9 +249,8 @@ def _explain_opted_in(
     omission = omission_of(workload, facts, settings) if chosen is None else None
     notes = [str(omission)] if omission is not None else [IS_NO_GANG] if opted_out else []
     if maker is None and isinstance(workload, TrainJob):
-        notes.append(
-            f"its gangs are not known: they are made from {workload.runtime_kind} {shown(workload.runtime.name)}"
-        )
+        runtime = f"{workload.runtime_kind} {shown(workload.runtime.name)}"
+        notes.append(f"its gangs are not known: they are made from {runtime}")
     remark = _OPTED_OUT if opted_out else _IF_OPTED_IN
     tree = None if maker is None else _tree(workload, maker, choice, settings, remark)
     return Explanation(
@@ -273,13 +270,10 @@ def _explain_opted_in(
 def _tree(
     workload: OptedInWorkload, maker: OptedInWorkload, choice: Choice, settings: Settings, remark: str
 ) -> TreeNode:
-    """Returns the tree of the gangs of a workload under the scheduler that is chosen for it, or that its pods name.
-    `remark` is said beside the gangs of one without a scheduler.
-    """
+    """Returns the tree of gangs under the chosen scheduler. `remark` stands beside gangs without a scheduler."""
     pods_scheduler = scheduler_of_pods(maker)
-    profile = settings.profiles.get(
-        choice.scheduler or (str(pods_scheduler.value) if pods_scheduler is not None else "")
-    )
+    scheduler = choice.scheduler or ("" if pods_scheduler is None else str(pods_scheduler.value))
+    profile = settings.profiles.get(scheduler)
     barred = no_gang(maker)
     if profile is not None:
         groups = profile.backend.scheduler_groups(maker)
@@ -309,26 +303,22 @@ def _fits(
     return tuple(entries_of(workload, profile, facts, settings))
 
 
-def _maker(workload: OptedInWorkload, facts: ClusterFacts) -> OptedInWorkload | None:
-    """Returns the workload that makes the pods: for a TrainJob with a known runtime its JobSet, else itself."""
-    if not isinstance(workload, TrainJob):
-        return workload
-    return made_of(workload, facts)
-
-
-def _view_of(
+def _view_under(
     profile: Profile, workload: PodCliqueSet, choice: Choice, facts: ClusterFacts, settings: Settings
 ) -> SchedulerView:
     profile_choice = choice if choice.scheduler == profile.name else chosen_by_label(profile.name, settings)
-    opinion = opinion_of(profile, workload, profile_choice, facts, settings)
+    opinion, fits = (
+        opinion_of(profile, workload, profile_choice, facts, settings),
+        _fits(workload, profile, facts, settings),
+    )
     if opinion.answer is not OpinionAnswer.REFUSED:
-        return SchedulerView(opinion, None, disruption_modes(workload, profile, facts))
-
+        return SchedulerView(opinion, None, disruption_modes(workload, profile, facts), fits)
     changes = edit_under(profile, workload, profile_choice, facts, settings)
     if not changes:
-        return SchedulerView(opinion)
+        return SchedulerView(opinion, fits=fits)
     edited = PodCliqueSet(applied(workload.raw, changes), workload.namespace)
-    return SchedulerView(opinion, Edit(changes, opinion_of(profile, edited, profile_choice, facts, settings).answer))
+    then = opinion_of(profile, edited, profile_choice, facts, settings).answer
+    return SchedulerView(opinion, Edit(changes, then), fits=fits)
 
 
 def capability_tables(settings: Settings) -> dict[str, Any]:
@@ -336,14 +326,16 @@ def capability_tables(settings: Settings) -> dict[str, Any]:
     return {
         "default": settings.default,
         "schedulers": [
-            {"scheduler": name, "capabilities": _table(profile.backend.capabilities)}
+            {
+                "scheduler": name,
+                "capabilities": [
+                    {"capability": str(capability)} | _support(profile.backend.capabilities.get(capability))
+                    for capability in Capability
+                ],
+            }
             for name, profile in settings.profiles.items()
         ],
     }
-
-
-def _table(table: CapabilityTable) -> list[dict[str, Any]]:
-    return [{"capability": str(capability)} | _support(table.get(capability)) for capability in Capability]
 
 
 def _support(support: Support | None) -> dict[str, Any]:
@@ -370,13 +362,7 @@ def _view(view: SchedulerView) -> dict[str, Any]:
         "capabilities": [_honour(honour) for honour in opinion.honours],
         "findings": [finding_as_json(finding) for finding in opinion.findings],
         "notJudged": [unjudged_as_json(missing) for missing in opinion.unjudged],
-        "edit": None
-        if view.edit is None
-        else {
-            "then": str(view.edit.then),
-            "changes": [change.as_json() for change in view.edit.changes],
-            "patch": [change.as_patch() for change in view.edit.changes],
-        },
+        "edit": None if view.edit is None else view.edit.as_json(),
         **({"fits": [entry.as_json() for entry in view.fits]} if view.fits else {}),
     }
 

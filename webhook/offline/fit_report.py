@@ -21,7 +21,7 @@ from webhook.config.settings import Profile, Settings
 from webhook.fit.domains import DomainRoom, domain_rooms_of, in_order, partitions_of
 from webhook.fit.feasibility import Now, NowAnswer, Usage, counted_by, free_room, judge, now_of
 from webhook.fit.gang_shapes import changes_pods, shape_of_gang
-from webhook.fit.packing import GangFit, GroupNeed, Need, Packing, Room
+from webhook.fit.packing import GangFit, GroupNeed, Need
 from webhook.fit.placement import added_tolerations
 from webhook.fit.verdict import (
     STEPS,
@@ -134,10 +134,8 @@ def _domain(domain: DomainRoom) -> dict[str, Any]:
 
 def verdict_words(verdict: FitVerdict) -> str:
     """Returns the verdict in a few words, with how far *never* reaches."""
-    scope = verdict.scope
-    return (
-        WORDS[verdict.answer] if scope is None else f"{WORDS[verdict.answer]} {scope}".removesuffix(f" {FitScope.EVER}")
-    )
+    words, scope = WORDS[verdict.answer], verdict.scope
+    return words if scope is None else f"{words} {scope}".removesuffix(f" {FitScope.EVER}")
 
 
 def worst_of(entries: Iterable[FitEntry]) -> FitEntry | None:
@@ -201,7 +199,6 @@ _MOST_NAMED = 5
 
 
 def _listed(names: Mapping[str, Any] | tuple[str, ...] | list[str]) -> str:
-    """Returns some names as a list in words."""
     shown = list(names)[:_MOST_NAMED]
     if len(names) > _MOST_NAMED:
         return f"{', '.join(shown)} and {len(names) - _MOST_NAMED:,} more"
@@ -214,24 +211,17 @@ def table_of(domains: tuple[DomainRoom, ...]) -> list[tuple[str, ...]]:
         return []
     resources = resources_of(domains[0])
     free_is_known = all(domain.free is not None for domain in domains)
-    head = (
-        domains[0].partition or "where",
-        "nodes",
-        *(f"{resource} free" if free_is_known else resource for resource in resources),
-    )
-    return [head, *(_row(domain, resources) for domain in by_room(domains))]
+    titles = (f"{resource} free" if free_is_known else resource for resource in resources)
+    table: list[tuple[str, ...]] = [(domains[0].partition or "where", "nodes", *titles)]
+    for domain in by_room(domains):
+        table.append((domain.name, f"{domain.nodes:,}", *(room_text(domain, resource) for resource in resources)))
+    return table
 
 
 def resources_of(domain: DomainRoom) -> list[str]:
-    """Returns the resources that are shown of a domain: those that the gang requests, or the pod slots if there are no
-    others. None if its scheduler compares nothing, or does not place the pods.
-    """
+    """Returns the shown resources of a domain: those that the gang requests, or the pod slots if there are none."""
     ordered = in_order(domain.total)
     return [resource for resource in ordered if resource != "pods"] or ordered
-
-
-def _row(domain: DomainRoom, resources: list[str]) -> tuple[str, ...]:
-    return domain.name, f"{domain.nodes:,}", *(room_text(domain, resource) for resource in resources)
 
 
 def room_text(domain: DomainRoom, resource: str) -> str:
@@ -243,13 +233,12 @@ def room_text(domain: DomainRoom, resource: str) -> str:
 def by_room(domains: tuple[DomainRoom, ...]) -> list[DomainRoom]:
     """Returns the domains with most free first, by the resources in the order of the table."""
     resources = in_order(domains[0].total) if domains else []
-    return sorted(
-        domains,
-        key=lambda domain: (
-            [-(domain.total if domain.free is None else domain.free).get(name, 0) for name in resources],
-            domain.name,
-        ),
-    )
+
+    def order(domain: DomainRoom) -> tuple[list[int], str]:
+        room = domain.total if domain.free is None else domain.free
+        return [-room.get(name, 0) for name in resources], domain.name
+
+    return sorted(domains, key=order)
 
 
 _WITHOUT_NODES = "no node is known, so only quotas and queues were judged: give --facts a list of nodes, or use --live"
@@ -332,19 +321,22 @@ def _fits(
                 return
         if choice is None:
             return
-        if (note := _why_not(choice, settings)) is not None:
-            yield DocumentFit(at, subject, note=note, left_out=choice.scheduler != OPTED_OUT)
+        if choice.scheduler == OPTED_OUT:
+            yield DocumentFit(at, subject, note=IS_NO_GANG)
+            return
+        profile = settings.profiles.get(choice.scheduler)
+        if profile is None:
+            yield DocumentFit(at, subject, note=_no_profile(choice.scheduler), left_out=True)
             return
         if has_run(workload):
             yield DocumentFit(at, subject, note=_WORK_BEGUN)
             return
-        entries = list(entries_of(workload, settings.profiles[choice.scheduler], facts, settings, effort))
+        entries = list(entries_of(workload, profile, facts, settings, effort))
         yield from (DocumentFit(at, subject, entry) for entry in entries)
         if not entries:
-            why = _why_no_gang(workload, settings.profiles[choice.scheduler], facts)
-            yield DocumentFit(
-                at, subject, note=f"{_NOT_JUDGED}{why}", left_out=why not in {_NO_REPLICAS, _OF_TRAIN_JOB}
-            )
+            why = _why_no_gang(workload, profile, facts)
+            left_out = why not in {_NO_REPLICAS, _OF_TRAIN_JOB}
+            yield DocumentFit(at, subject, note=f"{_NOT_JUDGED}{why}", left_out=left_out)
         elif facts.nodes is None:
             yield DocumentFit(at, subject, note=_WITHOUT_NODES)
     except Malformed:
@@ -353,7 +345,6 @@ def _fits(
 
 
 def _why_no_gang(workload: PodCliqueSet | OptedInWorkload, profile: Profile, facts: ClusterFacts) -> str:
-    """Returns why a workload has no gang that could be judged."""
     if isinstance(workload, PodCliqueSet):
         return _NO_REPLICAS
     maker = with_pods(workload, facts)
@@ -381,14 +372,8 @@ def _why_no_gang(workload: PodCliqueSet | OptedInWorkload, profile: Profile, fac
 
 
 def _stored(
-    request: Request,
-    at: FieldPath,
-    facts: ClusterFacts,
-    settings: Settings,
-    steps: int,
-    pods: PodsOfGangs,
+    request: Request, at: FieldPath, facts: ClusterFacts, settings: Settings, steps: int, pods: PodsOfGangs
 ) -> DocumentFit:
-    """Returns what is known of a PodGang with its pods: a verdict on what the scheduler sees."""
     subject = (request.kind.kind, request.namespace, request.name)
     gang_pods: Sequence[Pod] = ()
     try:
@@ -426,8 +411,8 @@ def _unreadable_pod(pods: Iterable[Pod], error: Malformed, settings: Settings) -
 
 
 def _scheduler_of(podgang: PodGang, pods: Iterable[Pod], settings: Settings) -> str:
-    """Returns the scheduler of stored pods: the one that they name, unless the caller asks for another. If they do not
-    all name one, it is the one that the PodGang records. Raises `Malformed`.
+    """Returns the scheduler that stored pods name, unless the caller asks for another. If they do not all name one, it
+    is the one that the PodGang records. Raises `Malformed`.
     """
     schedulers = {pod.scheduler_name for pod in pods}
     if settings.forced is None and len(schedulers) == 1 and (scheduler := schedulers.pop()):
@@ -446,28 +431,15 @@ def _chosen(
     return workload, admission.choice_of(workload, None, facts, settings)
 
 
-def _why_not(choice: Choice, settings: Settings) -> str | None:
-    """Returns why a workload is not judged, if so."""
-    if choice.scheduler == OPTED_OUT:
-        return IS_NO_GANG
-    return None if choice.scheduler in settings.profiles else _no_profile(choice.scheduler)
-
-
 def _no_profile(scheduler: str) -> str:
     why = "has no profile here: name another with --scheduler, or add the profile to the configuration"
     return f"its scheduler {shown(scheduler)} {why}"
 
 
 def entries_of(
-    workload: PodCliqueSet | OptedInWorkload,
-    profile: Profile,
-    facts: ClusterFacts,
-    settings: Settings,
-    effort: int = 1,
+    workload: PodCliqueSet | OptedInWorkload, profile: Profile, facts: ClusterFacts, settings: Settings, effort: int = 1
 ) -> Iterator[FitEntry]:
-    """Yields what is reported of each different gang of a workload under one scheduler. A gang that the operator of the
-    workload makes is not known. Raises `Malformed`.
-    """
+    """Yields the report of each different gang of a workload under one scheduler. Raises `Malformed`."""
     subject = (workload.kind, workload.namespace, workload.name)
     fits = fits_of(workload, profile, facts, settings, STEPS * effort)
     for gang_fit in fits:
@@ -478,14 +450,10 @@ def entries_of(
 
 
 def _why_not_known(workload: PodCliqueSet | OptedInWorkload) -> str | None:
-    """Returns why nothing is known of the gang of a workload whose operator makes it, or of one that has no pod
-    templates; None for any other workload.
-    """
-    if (
-        not isinstance(workload, ShapedWorkload)
-        or workload.finished
-        or not any(part.pods > 0 for part in workload.parts)
-    ):
+    """Returns why the gang of a workload is unknown: its operator makes it, or it has no pod templates; else None."""
+    if not isinstance(workload, ShapedWorkload) or workload.finished:
+        return None
+    if not any(part.pods > 0 for part in workload.parts):
         return None
     if (left := next((left for left in workload.leaves() if not left.is_made), None)) is not None:
         return None if is_volcano_job(workload) else f"{left.why}: {_MADE_ELSEWHERE}"
@@ -501,34 +469,37 @@ def _entry(
     settings: Settings,
     steps: int,
 ) -> FitEntry:
-    entry = FitEntry(
-        subject,
-        gang_fit.shape.name,
-        profile.name,
-        gang_fit.verdict,
-        gang_fit.shape.more,
-        started := _started(gang_fit),
-        surplus=None if started is None else _surplus(gang_fit, sum(started.values()), profile),
-    )
-    if gang_fit.packing is None or gang_fit.room is None:
+    verdict, shape, packing, room = gang_fit.verdict, gang_fit.shape, gang_fit.packing, gang_fit.room
+    started, surplus = _started(gang_fit), None
+    if started is not None and (above := sum(member.pods for member in shape.members) - sum(started.values())) > 0:
+        required = () if packing is None else partitions_of(packing)
+        surplus = Surplus(above, required[0].named if required and profile.backend.gathers_surplus else "")
+    entry = FitEntry(subject, shape.name, profile.name, verdict, shape.more, started, surplus=surplus)
+    if packing is None or room is None:
         return entry
-    entry = replace(entry, relies_on=added_tolerations(gang_fit.verdict, gang_fit.shape, gang_fit.packing, facts))
-    return _with_nodes(entry, gang_fit, gang_fit.packing, gang_fit.room, profile, facts, settings, steps)
+    entry = replace(entry, relies_on=added_tolerations(verdict, shape, packing, facts))
+    may_fit = verdict.answer is not FitAnswer.NEVER
+    if may_fit and room.grows:
+        there = replace(room, grows=False, memo={})
+        witness = judge(replace(packing, ceilings=(), witnesses=()), there, steps).witness
+        entry = replace(entry, without_growth=witness)
+    if facts.node_pods is None:
+        return replace(entry, domains=domain_rooms_of(packing, room))
+    usage = Usage.of(facts, counted_by(profile.backend.pod_reading(settings.fit)))
+    entry = replace(entry, domains=domain_rooms_of(packing, room, free_room(room, usage)))
+    if may_fit and entry.without_growth is None:
+        entry = replace(entry, now=now_of(packing, room, usage, (shape.namespace, shape.name), steps))
+    return entry
 
 
 def _started(gang_fit: GangFit) -> dict[str, int] | None:
-    """Returns the pods that a gang starts with, by role: as its scheduler packs it, if that is known. Return None if
-    some of its parts are enough, and any of them.
-    """
+    """Returns the pods that a gang starts with, by role, as its scheduler packs it; None if any parts are enough."""
     minimum: Counter[str] = Counter()
     for member in gang_fit.shape.needed:
         minimum[member.called] += member.minimum
-    packed = {} if gang_fit.packing is None else pods_together(gang_fit.packing)
-    if (
-        gang_fit.packing is not None
-        and any(not packed.get(role) for role in minimum)
-        and any(map(_chooses, gang_fit.packing.sets))
-    ):
+    packing = gang_fit.packing
+    packed = {} if packing is None else pods_together(packing)
+    if packing is not None and not all(map(packed.get, minimum)) and any(map(_chooses, packing.sets)):
         return None
     return {role: packed.get(role) or pods for role, pods in minimum.items()}
 
@@ -536,47 +507,3 @@ def _started(gang_fit: GangFit) -> dict[str, int] | None:
 def _chooses(need: Need) -> bool:
     """Returns whether some of its needs are enough."""
     return isinstance(need, GroupNeed) and (need.count < len(need.needs) or any(map(_chooses, need.needs)))
-
-
-def _surplus(gang_fit: GangFit, started: int, profile: Profile) -> Surplus | None:
-    """Returns the pods above those that a gang starts with, if there are any."""
-    pods = sum(member.pods for member in gang_fit.shape.members) - started
-    if pods <= 0:
-        return None
-    required = () if gang_fit.packing is None else partitions_of(gang_fit.packing)
-    return Surplus(pods, required[0].named if required and profile.backend.gathers_surplus else "")
-
-
-def _with_nodes(  # noqa: PLR0913, PLR0917 - what the entry is made of
-    entry: FitEntry,
-    gang_fit: GangFit,
-    packing: Packing,
-    room: Room,
-    profile: Profile,
-    facts: ClusterFacts,
-    settings: Settings,
-    steps: int,
-) -> FitEntry:
-    """Returns the entry with its domains, the estimate of now, and why it does not fit without growth."""
-    witness = _without_growth(packing, room, steps) if gang_fit.verdict.answer is not FitAnswer.NEVER else None
-    if facts.node_pods is None:
-        return replace(entry, domains=domain_rooms_of(packing, room), without_growth=witness)
-    usage = usage_of(facts, profile, settings)
-    domains = domain_rooms_of(packing, room, free_room(room, usage))
-    now: Now | None = None
-    if gang_fit.verdict.answer is not FitAnswer.NEVER and witness is None:
-        now = now_of(packing, room, usage, (gang_fit.shape.namespace, gang_fit.shape.name), steps)
-    return replace(entry, domains=domains, now=now, without_growth=witness)
-
-
-def usage_of(facts: ClusterFacts, profile: Profile, settings: Settings) -> Usage:
-    """Returns what is used on the nodes, as the scheduler of a profile counts it."""
-    reading = profile.backend.pod_reading(settings.fit)
-    return Usage.of(facts, counted_by(reading))
-
-
-def _without_growth(packing: Packing, room: Room, steps: int) -> Witness | None:
-    """Returns why a gang does not fit the nodes that there are, in a cluster that may grow."""
-    if not room.grows:
-        return None
-    return judge(replace(packing, ceilings=(), witnesses=()), replace(room, grows=False, memo={}), steps).witness

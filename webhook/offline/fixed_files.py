@@ -101,9 +101,8 @@ class FixedFile:
             raise self._unwritten(error) from None
 
     def write(self) -> int:
-        """Replaces the file, or the file that a link names, with its owner and permissions. Return how many other names
-        (hard links) the file had: they keep the old content. Raises `InputError`, also if the file is no longer the one
-        that was judged.
+        """Replaces the file, or the file that a link names, and keeps owner and permissions. Returns how many other
+        names (hard links) keep the old content. Raises `InputError`, also if the file has changed since it was judged.
         """
         try:
             content = (self._mark() + self.fixed_text).encode()

@@ -79,17 +79,14 @@ class TreeLevel(StrEnum):
     MEMBER = "member"
 
 
+_LEVELS = {
+    "Job": TreeLevel.JOB,
+    "JobSet": TreeLevel.JOB_SET,
+    "LeaderWorkerSet": TreeLevel.LEADER_WORKER_SET,
+    "TrainJob": TreeLevel.TRAIN_JOB,
+}
 # Kinds of a root.
-WORKLOADS = frozenset(
-    {
-        TreeLevel.SET,
-        TreeLevel.JOB,
-        TreeLevel.JOB_SET,
-        TreeLevel.LEADER_WORKER_SET,
-        TreeLevel.TRAIN_JOB,
-        TreeLevel.DECLARED,
-    }
-)
+WORKLOADS = frozenset({TreeLevel.SET, TreeLevel.DECLARED, *_LEVELS.values()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,20 +148,14 @@ def gang_tree(workload: PodCliqueSet, generation: GroveGeneration) -> TreeNode:
     pods = sum(gang.pods * (1 + gang.more) for gang in first_replica)
     minimum = sum(gang.minimum for gang in first_replica if gang.waits_for is None)
     count = max(workload.replicas, 0)
+    more = left(count)
     gangs: list[TreeNode] = []
     for index in shown(count):
         replica_gangs = list(_gangs_of_replica(workload, f"{workload.name}-{index}", names))
-        more = left(count)
         last = names.first(f"{workload.name}-{count - 1}") if more else None
         gangs += [*(replace(first, more=more, last=last) for first in replica_gangs[:1]), *replica_gangs[1:]]
-    return TreeNode(
-        TreeLevel.SET,
-        f"{workload.namespace}/{workload.name}",
-        count * pods,
-        count * minimum,
-        *_domains(workload.topology),
-        below=tuple(gangs),
-    )
+    name, domains_of_set = f"{workload.namespace}/{workload.name}", _domains(workload.topology)
+    return TreeNode(TreeLevel.SET, name, count * pods, count * minimum, *domains_of_set, below=tuple(gangs))
 
 
 def gang_names(tree: TreeNode) -> Iterator[str]:
@@ -188,18 +179,13 @@ def left(count: int) -> int:
 def _gangs_of_replica(workload: PodCliqueSet, base: str, names: PodGangNames) -> Iterator[TreeNode]:
     """Yields the first gang of one replica of the set, then the gangs that its scaling groups add."""
     members = [_clique(member) for member in workload.cliques if member.group is None]
-    groups = [
-        (group_cliques.group, [_clique(member) for member in group_cliques.cliques])
-        for group_cliques in workload.groups_with_cliques()
-    ]
+    groups = [(group, list(map(_clique, cliques))) for group, cliques in workload.groups_with_cliques()]
     for group, cliques in groups:
         first = group.first_replicas
         for index in shown(first):
-            more = left(first)
-            name, last = f"{group.name}-{index}", f"{group.name}-{first - 1}"
-            members.append(
-                _node(TreeLevel.GROUP, name, cliques, group.topology, more=more, last=last if more else None)
-            )
+            name, more = f"{group.name}-{index}", left(first)
+            last = f"{group.name}-{first - 1}" if more else None
+            members.append(_node(TreeLevel.GROUP, name, cliques, group.topology, more=more, last=last))
     if members or names.generation is GroveGeneration.LEGACY:
         yield _node(TreeLevel.GANG, names.first(base), members, workload.topology)
     for group, cliques in groups:
@@ -214,7 +200,6 @@ def _gangs_of_replica(workload: PodCliqueSet, base: str, names: PodGangNames) ->
 def _further_gang(
     workload: PodCliqueSet, group: ScalingGroup, cliques: list[TreeNode], index: int, base: str, names: PodGangNames
 ) -> TreeNode:
-    """Returns the gang of one scaling-group replica above the minimum."""
     name = names.further(base, group, index)
     if names.generation is GroveGeneration.LEGACY:
         return _node(TreeLevel.GANG, name, cliques, group.topology or workload.topology)
@@ -246,12 +231,6 @@ def _domains(topology: Topology | None) -> tuple[str | None, str | None]:
     return (None, None) if topology is None else (topology.required, topology.preferred)
 
 
-_LEVELS = {
-    "Job": TreeLevel.JOB,
-    "JobSet": TreeLevel.JOB_SET,
-    "LeaderWorkerSet": TreeLevel.LEADER_WORKER_SET,
-    "TrainJob": TreeLevel.TRAIN_JOB,
-}
 _IN_NO_GANG = "in no gang"
 
 
@@ -262,16 +241,18 @@ def workload_tree(
     note: str = "",
     remark: str = "",
 ) -> TreeNode:
-    """Returns the tree of `workload`. `maker` makes its pods: the JobSet of a TrainJob, else the workload itself.
-    `groups` are those that its scheduler makes itself. `note` says why it has no gangs, or why they are not known: then
-    its parts are directly below the workload. `remark` is said beside its gangs.
+    """Returns the tree of `workload`, whose pods `maker` makes: the JobSet of a TrainJob, else the workload itself.
+    `groups` are those that its scheduler makes itself. `note` says why it has no gangs, or why they are unknown: then
+    its parts are directly below the workload. `remark` stands beside its gangs.
     """
     if groups is not None:
-        gangs, note = tuple(map(_gang_of_scheduler, groups.groups)), note or groups.why
+        gangs = tuple(replace(_subgroup(group), level=TreeLevel.OWNED_GANG) for group in groups.groups)
+        note = note or groups.why
         covered = frozenset(part.place for group in groups.groups for part in _parts_in(group))
     else:
         gangs = () if note else tuple(_gangs(maker))
-        covered = frozenset(part.place for part in maker.parts if _has_gang(maker, part))
+        # A gang of a part that needs none of its pods is left out.
+        covered = frozenset(part.place for part in maker.parts if not maker.gang_per_part or part.needed > 0)
     if not gangs:
         gangs = tuple(_members(maker.parts))
         covered = frozenset(part.place for part in maker.parts)
@@ -288,23 +269,11 @@ def workload_tree(
     return TreeNode(level, name, pods, minimum, *topology, kind=kind, below=below, note=note or remark)
 
 
-def _has_gang(maker: OptedInWorkload, part: Part) -> bool:
-    """Returns whether Rollcall makes a gang of a part's pods. A gang of a part that needs none of its pods is left
-    out.
-    """
-    return not maker.gang_per_part or part.needed > 0
-
-
 def _parts_in(group: SchedulerGroup) -> Iterator[Part]:
     if group.part is not None:
         yield group.part
     for below in group.below:
         yield from _parts_in(below)
-
-
-def _gang_of_scheduler(group: SchedulerGroup) -> TreeNode:
-    """Returns the node of a group that the scheduler makes itself."""
-    return replace(_subgroup(group), level=TreeLevel.OWNED_GANG)
 
 
 def _subgroup(group: SchedulerGroup) -> TreeNode:
@@ -330,7 +299,7 @@ def _gangs(maker: OptedInWorkload) -> Iterator[TreeNode]:
         yield from _groups(maker)
         return
     if maker.together is not None:
-        yield from _of_roles(maker)
+        yield from _gangs_of_roles(maker)
         return
     every = (*maker.parts, *maker.outside_parts)
     # By name of the gang: its part, if each part has its own gang.
@@ -347,9 +316,7 @@ def _gangs(maker: OptedInWorkload) -> Iterator[TreeNode]:
 
 
 def _last(maker: OptedInWorkload, part: Part) -> str | None:
-    """Returns the gangs that the gang of a part waits for. In a sequence only the previous one is named, because that
-    one waits for the earlier ones.
-    """
+    """Returns the gangs that the gang of a part waits for; in a sequence only the previous one."""
     names = [other.name for other in maker.parts]
     in_a_row = part.after == tuple(names[: names.index(part.name)])
     return ", ".join(f"{maker.name}-{name}" for name in (part.after[-1:] if in_a_row else part.after)) or None
@@ -365,13 +332,12 @@ def _groups(workload: LeaderWorkerSet) -> Iterator[TreeNode]:
         yield TreeNode(TreeLevel.OWNED_GANG, name, size, size, more=more, last=last, below=tuple(below))
 
 
-def _of_roles(maker: OptedInWorkload) -> Iterator[TreeNode]:
+def _gangs_of_roles(maker: OptedInWorkload) -> Iterator[TreeNode]:
     """Yields the gang of the first groups, then the further groups of each role, which are alike."""
     groups = {role.part.name: role.groups for role in maker.roles}
     for gang in gangs_of(maker):
-        below = tuple(
-            _member(member.name, member.pods, part) for member in gang.members for part in gang.parts[member.name]
-        )
+        members = ((member, part) for member in gang.members for part in gang.parts[member.name])
+        below = tuple(_member(member.name, member.pods, part) for member, part in members)
         pods = sum(node.pods for node in below)
         if gang.name == maker.name:
             yield TreeNode(TreeLevel.OWNED_GANG, gang.name, pods, pods, below=below)
@@ -391,7 +357,5 @@ def _members(parts: Iterable[Part]) -> Iterator[TreeNode]:
 
 def _member(name: str, pods: int, part: Part, minimum: int | None = None) -> TreeNode:
     needed = pods if minimum is None else minimum
-    after = ", ".join(part.after) or None
-    return TreeNode(
-        TreeLevel.MEMBER, name, pods, needed, *domains(of_pods(part)), after, carries=tuple(carried(part.template))
-    )
+    after, carries = ", ".join(part.after) or None, tuple(carried(part.template))
+    return TreeNode(TreeLevel.MEMBER, name, pods, needed, *domains(of_pods(part)), after, carries=carries)

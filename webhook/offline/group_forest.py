@@ -65,9 +65,7 @@ class GroupForest:
         self._where: dict[tuple[BranchKind, str, str], Any] = {}
 
     def add(self, group: str, version: str, manifest: Manifest, where: Any = None) -> None:
-        """Adds an object of one of GROUP_KINDS or POD_KINDS. Raises `Malformed` for a gang object that
-        cannot be read.
-        """
+        """Adds an object of one of GROUP_KINDS or POD_KINDS. Raises `Malformed` for an unreadable gang object."""
         kind = manifest.get("kind")
         if (group, kind) in POD_KINDS:
             try:
@@ -94,9 +92,11 @@ class GroupForest:
 
     def trees(self) -> Iterator[tuple[Branch, Any]]:
         """Yields every tree, and the `where` of its first object."""
-        for tree in (*_Trees(self._composites, self._groups, self._counted()).all(), *self._of_workloads()):
+        for tree in (*_Trees(self._composites, self._groups, self._counted()).all(), *self._workload_trees()):
             yield tree, self._place(tree)
-        counts = _summed(self._gang_pods)
+        counts: Counter[str] = Counter()
+        for name, count in self._gang_pods.values():
+            counts[name] += count
         # A PodGroup takes precedence over the annotations of pods.
         described = {name: gang for name, gang in self._described.items() if name not in self._gangs}
         for tree in _gang_groups(self._gangs | described, counts):
@@ -136,19 +136,17 @@ class GroupForest:
                 counts[namespace, membership.group] += count
         return counts if self._pods else None
 
-    def _of_workloads(self) -> Iterator[Branch]:
+    def _workload_trees(self) -> Iterator[Branch]:
         """Yields the groups that are entries of Workloads, and Workloads that no group was made from yet."""
         pods: dict[ObjectKey, Counter[tuple[str, str | None]]] = {key: Counter() for key in self._first}
         for namespace, membership, count in self._pods.values():
             if membership.workload is not None:
-                pods.setdefault((namespace, membership.workload), Counter())[membership.group, membership.replica] += (
-                    count
-                )
+                counts = pods.setdefault((namespace, membership.workload), Counter())
+                counts[membership.group, membership.replica] += count
         for key, counts in pods.items():
             yield _entries(key, self._first.get(key), counts, pods_known=bool(self._pods))
-        instantiated = {
-            (key[0], group.workload) for groups in (self._composites, self._groups) for key, group in groups.items()
-        }
+        groups = (*self._composites.items(), *self._groups.items())
+        instantiated = {(key[0], group.workload) for key, group in groups}
         for key, workload in self._workloads.items():
             if key not in instantiated:
                 yield Branch(BranchKind.WORKLOAD, *key, below=_templates(key[0], workload, None, 1))
@@ -164,8 +162,6 @@ class GroupForest:
 
 
 class _Trees:
-    """The trees of CompositePodGroups and PodGroups."""
-
     def __init__(self, composites: Groups, groups: Groups, pods: Counter[ObjectKey] | None) -> None:
         self._composites = composites
         self._groups = groups
@@ -180,27 +176,26 @@ class _Trees:
                 if group.parent is not None and (key[0], group.parent) not in self._composites:
                     absent[key[0], group.parent] = None
                 elif group.parent is None and group.composite:
-                    reached |= self._from(key)
+                    reached |= self._reached(key)
                     yield self._composite(key, 1)
                 elif group.parent is None:
                     yield self._leaf(key, 1)
         for key in absent:
-            reached |= self._from(key)
+            reached |= self._reached(key)
             yield self._missing(key)
         # Composites that no root reaches are in or below a cycle.
         for key in sorted(self._composites.keys() - reached):
             if key not in reached:
-                around = self._cycle(key)
-                reached |= self._from(around[0])
+                around = circles([key], lambda child: (child[0], self._composites[child].parent or ""))[0]
+                reached |= self._reached(around[0])
                 way = " -> ".join(name for _, name in (*around[:_DRAWN], around[0]))
                 yield replace(self._composite(around[0], 1, around[0]), fault=BranchFault.CYCLE, named_by=way)
         for key, count in (self._pods or {}).items():
             if key not in self._groups:
-                yield Branch(
-                    BranchKind.POD_GROUP, *key, pods=count, fault=BranchFault.ABSENT, named_by=_pods_name_it(count)
-                )
+                named_by, fault = _pods_name_it(count), BranchFault.ABSENT
+                yield Branch(BranchKind.POD_GROUP, *key, pods=count, fault=fault, named_by=named_by)
 
-    def _from(self, key: ObjectKey, start: ObjectKey | None = None) -> set[ObjectKey]:
+    def _reached(self, key: ObjectKey, start: ObjectKey | None = None) -> set[ObjectKey]:
         """Returns a composite and every composite below it, without `start`."""
         reached, waiting = {key}, [key]
         while waiting:
@@ -211,30 +206,17 @@ class _Trees:
             waiting += fresh
         return reached
 
-    def _cycle(self, key: ObjectKey) -> tuple[ObjectKey, ...]:
-        """Returns the cycle above a composite that no root reaches, from its first name."""
-        return circles([key], lambda child: (child[0], self._composites[child].parent or ""))[0]
-
     def _composite(self, key: ObjectKey, level: int, start: ObjectKey | None = None) -> Branch:
         """Returns a composite with everything below it. `start` is the top of a tree that is a cycle."""
-        group = self._composites[key]
-        deep = start is None and level > MAX_DEPTH
         below, hidden = self._children(key, level, start)
-        return Branch(
-            BranchKind.COMPOSITE,
-            *key,
-            minimum=group.minimum,
-            topology=group.topology,
-            fault=BranchFault.TOO_DEEP if deep else None,
-            notes=_notes(group),
-            below=below,
-            hidden=hidden,
-        )
+        fault = BranchFault.TOO_DEEP if start is None and level > MAX_DEPTH else None
+        branch = _branch(BranchKind.COMPOSITE, key, self._composites[key])
+        return replace(branch, fault=fault, below=below, hidden=hidden)
 
     def _children(self, key: ObjectKey, level: int, start: ObjectKey | None) -> tuple[tuple[Branch, ...], int]:
         """Returns the branches directly below, and how many groups below them are not drawn."""
         if level == _DRAWN:
-            composites = self._from(key, start)
+            composites = self._reached(key, start)
             return (), len(composites) - 1 + sum(1 for composite in composites for _ in self._groups.below(composite))
         parts = (
             # The end of the cycle is drawn once more, with its name only.
@@ -247,40 +229,27 @@ class _Trees:
         return (*parts, *leaves), 0
 
     def _leaf(self, key: ObjectKey, level: int, start: ObjectKey | None = None) -> Branch:
-        group = self._groups[key]
-        deep = start is None and level > MAX_DEPTH
         pods = None if self._pods is None else self._pods[key]
-        fault = BranchFault.TOO_DEEP if deep else None
-        return Branch(
-            BranchKind.POD_GROUP,
-            *key,
-            minimum=group.minimum,
-            pods=pods,
-            topology=group.topology,
-            fault=fault,
-            notes=_notes(group),
-        )
+        fault = BranchFault.TOO_DEEP if start is None and level > MAX_DEPTH else None
+        return replace(_branch(BranchKind.POD_GROUP, key, self._groups[key]), pods=pods, fault=fault)
 
     def _missing(self, key: ObjectKey) -> Branch:
         below, _ = self._children(key, 1, None)
         names = [f"{branch.kind} {branch.name}" for branch in below]
         verb = "names it as its parent" if len(names) == 1 else "name it as their parent"
-        return Branch(
-            BranchKind.COMPOSITE, *key, fault=BranchFault.ABSENT, named_by=f"{_some(names)} {verb}", below=below
-        )
+        named_by, fault = f"{_some(names)} {verb}", BranchFault.ABSENT
+        return Branch(BranchKind.COMPOSITE, *key, fault=fault, named_by=named_by, below=below)
 
 
-def _notes(group: TreeGroup) -> tuple[str, ...]:
-    """Returns what a group does besides how it starts."""
-    return ("preempted as a whole",) if group.disruption is Disruption.ALL else ()
+def _branch(kind: BranchKind, key: ObjectKey, group: TreeGroup) -> Branch:
+    notes = ("preempted as a whole",) if group.disruption is Disruption.ALL else ()
+    return Branch(kind, *key, minimum=group.minimum, topology=group.topology, notes=notes)
 
 
 def _entries(
     key: ObjectKey, workload: WorkloadTemplates | None, counts: Counter[tuple[str, str | None]], *, pods_known: bool
 ) -> Branch:
-    """Returns a Workload of the first version: each entry is a gang, and so is each replica of an entry that
-    pods name.
-    """
+    """Returns a Workload of the first version: each entry, or each replica of one that pods name, is a gang."""
     entries = {} if workload is None else dict(workload.templates)
     below = []
     for name, group in entries.items():
@@ -291,10 +260,8 @@ def _entries(
             below.append(Branch(BranchKind.ENTRY, key[0], title, minimum=group.minimum, pods=pods))
     for (name, _), count in counts.items():
         if workload is not None and name not in entries:
-            named_by = _pods_name_it(count)
-            below.append(
-                Branch(BranchKind.ENTRY, key[0], name, pods=count, fault=BranchFault.ABSENT, named_by=named_by)
-            )
+            named_by, fault = _pods_name_it(count), BranchFault.ABSENT
+            below.append(Branch(BranchKind.ENTRY, key[0], name, pods=count, fault=fault, named_by=named_by))
     if workload is not None:
         return Branch(BranchKind.WORKLOAD, *key, below=tuple(below))
     return Branch(BranchKind.WORKLOAD, *key, fault=BranchFault.ABSENT, named_by=_pods_name_it(counts.total()))
@@ -308,21 +275,8 @@ def _templates(namespace: str, workload: WorkloadTemplates, parent: str | None, 
         if group.parent == parent:
             kind = BranchKind.COMPOSITE_TEMPLATE if group.composite else BranchKind.TEMPLATE
             below = _templates(namespace, workload, name, level + 1) if group.composite else ()
-            branches.append(
-                Branch(
-                    kind,
-                    namespace,
-                    name,
-                    minimum=group.minimum,
-                    topology=group.topology,
-                    notes=_notes(group),
-                    below=below,
-                )
-            )
+            branches.append(replace(_branch(kind, (namespace, name), group), below=below))
     return tuple(branches)
-
-
-# Koordinator
 
 
 def _gang_groups(gangs: Mapping[str, Gang], pods: Counter[str]) -> Iterator[Branch]:
@@ -374,15 +328,7 @@ def _split(full: str) -> tuple[str, str]:
     return namespace, name
 
 
-def _summed(pods: dict[Hashable, tuple[str, int]]) -> Counter[str]:
-    total: Counter[str] = Counter()
-    for name, count in pods.values():
-        total[name] += count
-    return total
-
-
 def _some(names: Sequence[str]) -> str:
-    """Returns the first few of the names."""
     if len(names) > _NAMED:
         return f"{', '.join(names[: _NAMED - 1])} and {len(names) - _NAMED + 1} more"
     return sentence_list(names)
@@ -402,7 +348,7 @@ class FoundTree:
 
     @property
     def untold(self) -> str:
-        """Return what must be known for a verdict."""
+        """What must be known for a verdict."""
         if any(branch.kind is BranchKind.TEMPLATE for branch, _ in walk(self.tree)):
             return "no group here was made from its templates"
         return "no pods here name a group"

@@ -75,11 +75,9 @@ def _mpi(name: str) -> Manifest:
 
 
 def _initialized(name: str, *initializers: str) -> Manifest:
-    """Returns a runtime whose trainer starts when the initializers are complete."""
     first = [_replicated(initializer, initializer) for initializer in initializers]
-    return _runtime(
-        name, {"torch": {}}, *first, _replicated("node", "trainer", dict.fromkeys(initializers, "Complete"))
-    )
+    trainer = _replicated("node", "trainer", dict.fromkeys(initializers, "Complete"))
+    return _runtime(name, {"torch": {}}, *first, trainer)
 
 
 _DATA, _MODEL = "dataset-initializer", "model-initializer"
@@ -193,7 +191,7 @@ def judge(
             yield _with_exceptions(raw, checked, facts, settings, now)
         elif not is_review:
             checked = _names_judged(raw, place, Verdict(), kinds, facts, settings)
-            if (of_job := _of_job_template(raw, checked, facts, settings, now)) is not None:
+            if (of_job := _job_verdict(raw, checked, facts, settings, now)) is not None:
                 checked = replace(checked, verdict=rendered(of_job, raw), has_rules=True)
             elif _by_content(checked.verdict):
                 # A quota, a queue or a runtime, of which something is wrong.
@@ -203,9 +201,8 @@ def judge(
                 checked = replace(checked, verdict=replace(checked.verdict, omission=omission))
             yield _with_exceptions(raw, checked, facts, settings, now)
         else:
-            omission = Omission(
-                ROOT, OmissionReason.NO_RULES, "no rule is about its request", "record one that creates a workload"
-            )
+            why, remedy = "no rule is about its request", "record one that creates a workload"
+            omission = Omission(ROOT, OmissionReason.NO_RULES, why, remedy)
             yield Judgement(REVIEW, "", "", place, Verdict(omission=omission), has_rules=False)
 
 
@@ -215,38 +212,31 @@ def _by_content(verdict: Verdict) -> bool:
     return not _ABOUT_NAMES.issuperset(rules)
 
 
-def _of_job_template(
+def _job_verdict(
     raw: Manifest, cron_job: Judgement, facts: ClusterFacts, settings: Settings, now: datetime | None
 ) -> Verdict | None:
-    """Returns the verdict on a CronJob: that on a Job that it makes, beside what is wrong with the names in it. Return
-    None for another object, and if its Jobs are no gangs.
-    """
+    """Returns the verdict on a Job of a CronJob, and on the names in the CronJob; None if its Jobs are no gangs."""
     spec = raw.get("spec")
     template = spec.get("jobTemplate") if kind_of(raw)[::2] == _CRON_JOB and isinstance(spec, dict) else None
     metadata = template.get("metadata", {}) if isinstance(template, dict) else None
     if not isinstance(template, dict) or not isinstance(metadata, dict):
         return None
-    job = deepcopy(
-        {
-            **_TYPE_OF_JOBS,
-            "metadata": {**metadata, "name": cron_job.name, "namespace": cron_job.namespace},
-            "spec": template.get("spec"),
-        }
-    )
+    metadata = {**metadata, "name": cron_job.name, "namespace": cron_job.namespace}
+    job = deepcopy({**_TYPE_OF_JOBS, "metadata": metadata, "spec": template.get("spec")})
     request = Request("", "CREATE", kind_of(job), cron_job.namespace, cron_job.name, job, at=now)
     verdict = _judgement(request, cron_job.at, facts, settings).verdict
     if verdict.omission is not None or verdict.scheduler == OPTED_OUT:
         return None
     chosen_by = verdict.chosen_by.replace(str(LABELS), f"{_JOB_TEMPLATE}.{LABELS}", 1)
-    findings = (
-        *(replace(finding, at=_in_job_template(finding.at)) for finding in verdict.findings),
-        *cron_job.verdict.findings,
+    findings = [replace(finding, at=_in_job_template(finding.at)) for finding in verdict.findings]
+    unjudged = [replace(missing, at=_in_job_template(missing.at)) for missing in verdict.unjudged]
+    return replace(
+        verdict,
+        findings=(*findings, *cron_job.verdict.findings),
+        unjudged=(*unjudged, *cron_job.verdict.unjudged),
+        patch=(),
+        chosen_by=chosen_by,
     )
-    unjudged = (
-        *(replace(missing, at=_in_job_template(missing.at)) for missing in verdict.unjudged),
-        *cron_job.verdict.unjudged,
-    )
-    return replace(verdict, findings=findings, unjudged=unjudged, patch=(), chosen_by=chosen_by)
 
 
 def _in_job_template(at: FieldPath) -> FieldPath:
@@ -283,8 +273,8 @@ def profile_of(podgang: PodGang, settings: Settings) -> Profile | None:
 def requests_in(
     manifest: Manifest, judged: Container[tuple[str, str]], at: FieldPath = ROOT, now: datetime | None = None
 ) -> Iterator[tuple[Request, FieldPath]]:
-    """Yields a creation request for each object in a document that has rules, and its place. For a review, yield its
-    own request. `judged` are the groups and kinds that have rules, `now` is the time of the requests.
+    """Yields a creation request for each object with rules, or the own request of a review, and its place. `judged` are
+    the groups and kinds that have rules, `now` is the time of the requests.
     """
     for raw, place in objects_in(manifest, at):
         if (judged_request := _request(raw, place, judged, now)) is not None:
@@ -330,9 +320,7 @@ def kind_of(manifest: Manifest) -> Kind:
 
 
 def _names(kind: Kind, manifest: Manifest) -> tuple[str, str]:
-    """Returns name and namespace for reports; an object of a cluster-scoped kind has none. The rules check whether they
-    are valid.
-    """
+    """Returns name and namespace for reports, without checking them; a cluster-scoped object has no namespace."""
     metadata = manifest.get("metadata")
     if not isinstance(metadata, dict):
         metadata = {}
@@ -347,9 +335,7 @@ def _scopes() -> dict[tuple[str, str], bool]:
     backends = [backend(backend.settings_model()) for backend in installed_backends().values()]
     read = (projection.resource for backend in backends for projection in backend.projections)
     resources = (*read, *(projection.resource for projection in (*KUEUE_PROJECTIONS, *EVERY_GENERAL, WORKLOADS)))
-    judged = {
-        judged_kind[:2]: judged_kind.namespaced for backend in backends for judged_kind in backend.judged_in_files
-    }
+    judged = {kind[:2]: kind.namespaced for backend in backends for kind in backend.judged_in_files}
     return {resource.api.group_kind: resource.namespaced for resource in resources} | judged
 
 
@@ -359,10 +345,8 @@ def _word(holder: Manifest, key: str) -> str:
 
 
 def _judgement(request: Request, at: FieldPath, facts: ClusterFacts, settings: Settings) -> Judgement:
-    if request.kind.kind == "PodGang":
-        verdict = _podgang(request, facts, settings)
-    else:
-        verdict = _admitted(request, facts, settings)
+    is_podgang = request.kind.kind == "PodGang"
+    verdict = _podgang(request, facts, settings) if is_podgang else _admitted(request, facts, settings)
     if verdict.unjudged:
         verdict = replace(verdict, unjudged=supplied(verdict.unjudged, facts))
     is_workload = decision.admission_of(request.kind[::2], settings) is not None
@@ -398,13 +382,6 @@ def _is_opted_in_pod(request: Request, settings: Settings) -> bool:
     return False
 
 
-def _no_profile(podgang: PodGang) -> Omission:
-    name = text(podgang.labels.get(SCHEDULER_LABEL)) or ""
-    why = f"its scheduler {shown(name)} has no profile here, so it is not changed"
-    remedy = f"add the profile {shown(name)} to the configuration, or judge it for another with --scheduler"
-    return Omission(LABELS / SCHEDULER_LABEL, OmissionReason.NO_PROFILE, why, remedy)
-
-
 def _kinds_of(facts: ClusterFacts, settings: Settings) -> _Kinds:
     described_kinds = {(api.group, api.kind) for api in facts.field_names or ()}
     return _Kinds(workload_kinds(settings) | settings.judging.keys(), _read_kinds() | described_kinds)
@@ -429,9 +406,7 @@ def _names_judged(
 def _with_names(
     raw: Manifest, judgement: Judgement, kinds: _Kinds, facts: ClusterFacts, settings: Settings
 ) -> Judgement:
-    """Returns the judgement with what is wrong with the names in the object. The keys of objects that admission judges
-    were judged there.
-    """
+    """Returns the judgement with what is wrong with the names that admission did not judge."""
     kind = kind_of(raw)
     fields = (facts.field_names or {}).get(Api(*kind))
     pods = (facts.field_names or {}).get(PODS.api)
@@ -447,7 +422,6 @@ def _with_names(
 
 
 def _templates(kind: Kind, raw: Manifest, settings: Settings) -> tuple[PodTemplate, ...]:
-    """Returns the pod templates of an object; none of one that cannot be read."""
     try:
         return tuple(template for template, _ in settings.kinds.templates_in(kind.group, kind.kind, raw))
     except Malformed:
@@ -473,14 +447,15 @@ def _podgang(request: Request, facts: ClusterFacts, settings: Settings) -> Verdi
     try:
         podgang = PodGang(request.object or {}, request.namespace)
         profile = profile_of(podgang, settings)
+        if profile is None:
+            name = shown(text(podgang.labels.get(SCHEDULER_LABEL)) or "")
+            why = f"its scheduler {name} has no profile here, so it is not changed"
+            remedy = f"add the profile {name} to the configuration, or judge it for another with --scheduler"
+            return Verdict(omission=Omission(LABELS / SCHEDULER_LABEL, OmissionReason.NO_PROFILE, why, remedy))
+        try:
+            gang_objects(podgang, shown_record(podgang, profile, facts), profile, facts)
+        except Inexpressible as refusal:
+            return Verdict(not refusal.findings, profile.name, refusal.findings, refusal.unjudged)
+        return Verdict(scheduler=profile.name)
     except Malformed:
         return decision.malformed(request, settings)
-    if profile is None:
-        return Verdict(omission=_no_profile(podgang))
-    try:
-        gang_objects(podgang, shown_record(podgang, profile, facts), profile, facts)
-    except Malformed:
-        return decision.malformed(request, settings)
-    except Inexpressible as refusal:
-        return Verdict(not refusal.findings, profile.name, refusal.findings, refusal.unjudged)
-    return Verdict(scheduler=profile.name)

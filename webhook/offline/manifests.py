@@ -60,7 +60,6 @@ def suppressions_in(text: str) -> tuple[Directive, ...]:
 
 
 def _scalars(text: str) -> list[tuple[int, int]]:
-    """Returns start and end of each value in quotes or in a block."""
     return [
         (event.start_mark.index, event.end_mark.index)
         for event in yaml.parse(text, Loader=_Loader)
@@ -126,9 +125,7 @@ class Document:
         return self._lines.text
 
     def position(self, path: FieldPath) -> tuple[int, int]:
-        """Returns line and column, from 1, of the key or list item at `path`; of its nearest parent if it does not
-        exist.
-        """
+        """Returns line and column, from 1, of the key or list item at `path`, or of its nearest parent."""
         return self._lines.place_of(find(self._root(), path))
 
     def end(self, path: FieldPath) -> tuple[int, int]:
@@ -138,9 +135,7 @@ class Document:
         return self._lines.place_of(start if match is None else match.end())
 
     def read_again(self) -> Manifest:
-        """Returns the manifest as it is in the file: judging changes the one that was read. Callers must not
-        change it.
-        """
+        """Returns the manifest as it is in the file, before judging changed it. Callers must not change it."""
         return self._lines.last_cached(_manifest_at, self._root().start)
 
     def edits(self, at: FieldPath, changes: Changes) -> tuple[TextEdit, ...]:
@@ -226,10 +221,7 @@ def _is_file(path: Path) -> bool:
 def read_text(
     text: bytes | str, source: str, limits: Limits = COMMAND_LINE, proceed: Callable[[], None] = go_on
 ) -> list[Document]:
-    """Returns the manifests in one text, without empty documents. `proceed` is called now and then, and may raise.
-
-    Raises `InputError`.
-    """
+    """Returns the manifests in one text. `proceed` is called now and then, and may raise. Raises `InputError`."""
     text = _decoded(text, source).removeprefix(BYTE_ORDER_MARK)
     lines, budget = Lines(text), partial(TextBudget, limits, proceed)
     try:

@@ -48,10 +48,9 @@ class BoxShape(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """One box. `waits_for` is the name of a sibling that starts first; `cannot` marks what stops a tree.
-
-    `more` counts further boxes like it that are not drawn, `last` is the name of the last one. They are `in_turn` if
-    each waits for the one before it.
+    """One box. `waits_for` is the name of a sibling that starts first; `cannot` marks what stops a tree. `more` counts
+    further boxes like it that are not drawn, `last` is the name of the last one. They are `in_turn` if each waits for
+    the one before it.
     """
 
     title: str
@@ -68,13 +67,10 @@ class Box:
     @property
     def lines(self) -> tuple[str, ...]:
         """What every format shows below the title."""
-        return (*self.details, *self._order())
-
-    def _order(self) -> Iterator[str]:
-        if self.waits_for is not None:
-            yield f"waits for {self.waits_for}"
+        order = [] if self.waits_for is None else [f"waits for {self.waits_for}"]
         if self.more:
-            yield f"and {self.more:,} more like it{' in turn' if self.in_turn else ''}, up to {self.last}"
+            order.append(f"and {self.more:,} more like it{' in turn' if self.in_turn else ''}, up to {self.last}")
+        return (*self.details, *order)
 
 
 _LEVELS = {
@@ -106,28 +102,21 @@ _FAULTS = {
 _UNKNOWN = frozenset({BranchFault.ABSENT, BranchFault.NO_NAMESPACE, BranchFault.NOT_DESCRIBED})
 
 
-# The gangs of a workload
-
-
 def gangs_box(node: TreeNode) -> Box:
     """Returns the box of a workload, or of a part of it."""
-    below = tuple(gangs_box(child) for child in node.below)
+    title = node.name if node.level in _BY_NAME else f"{node.called} {node.name}"
+    if node.level is TreeLevel.GROUP:
+        title = f"replica {node.name}"
     return Box(
-        _title(node),
+        title,
         tuple(_details(node)),
         _LEVELS[node.level],
         node.name,
         node.waits_for,
-        below=below,
+        below=tuple(map(gangs_box, node.below)),
         more=node.more,
         last=node.last,
     )
-
-
-def _title(node: TreeNode) -> str:
-    if node.level is TreeLevel.GROUP:
-        return f"replica {node.name}"
-    return node.name if node.level in _BY_NAME else f"{node.called} {node.name}"
 
 
 def _details(node: TreeNode) -> Iterator[str]:
@@ -146,19 +135,17 @@ def _details(node: TreeNode) -> Iterator[str]:
         yield node.note
 
 
-# Groups written by hand
-
-
 def group_box(branch: Branch, *, top: bool = True) -> Box:
     """Returns the box of a tree of groups, or of a part of it."""
     name = branch.full_name if top else branch.name
     title = f"{branch.kind} {name}"
     cannot = branch.standing is Standing.CANNOT
     below = tuple(group_box(child, top=False) for child in branch.below)
-    return Box(title, tuple(_said(branch)), _KINDS.get(branch.kind, BoxShape.LEAF), name, cannot=cannot, below=below)
+    details, shape = tuple(_branch_details(branch)), _KINDS.get(branch.kind, BoxShape.LEAF)
+    return Box(title, details, shape, name, cannot=cannot, below=below)
 
 
-def _said(branch: Branch) -> Iterator[str]:
+def _branch_details(branch: Branch) -> Iterator[str]:
     if branch.fault is not None:
         yield _FAULTS[branch.fault]
     if branch.fault in _UNKNOWN:
@@ -245,14 +232,11 @@ def _once(boxes: Sequence[Box], keys: Sequence[Hashable]) -> Iterator[Box]:
             yield box
         elif key not in seen:
             seen.add(key)
-            yield _standing_for(same)
-
-
-def _standing_for(same: Sequence[Box]) -> Box:
-    first, second, last = same[0], same[1], same[-1]
-    more = sum(1 + box.more for box in same) - 1
-    in_turn = second.waits_for is not None and second.waits_for != first.waits_for
-    return replace(first, more=more, last=last.name if last.last is None else last.last, in_turn=in_turn)
+            first, second, last = same[0], same[1], same[-1]
+            more = sum(1 + other.more for other in same) - 1
+            in_turn = second.waits_for is not None and second.waits_for != first.waits_for
+            end = last.name if last.last is None else last.last
+            yield replace(first, more=more, last=end, in_turn=in_turn)
 
 
 def _fewer(boxes: Sequence[Box]) -> Sequence[Box]:
@@ -268,9 +252,7 @@ def _fewer(boxes: Sequence[Box]) -> Sequence[Box]:
 
 
 def fit_picture(entry: FitEntry) -> Box:
-    """Returns the boxes of one gang, folded. Its pods are laid in as they fit now, else as they fit an empty
-    cluster.
-    """
+    """Returns the boxes of one gang, with its pods as they fit now, else as they fit an empty cluster."""
     placement = entry.now.placement if entry.now is not None else ()
     placement = placement or entry.verdict.placement
     used = {placed.domain or "" for placed in placement}
@@ -279,20 +261,13 @@ def fit_picture(entry: FitEntry) -> Box:
         by_room(entry.domains), key=lambda domain: not _is_in(domain, used) and not _is_nearest(entry, domain)
     )
     below = tuple(_domain(entry, domain, placement) for domain in ordered)
-    return folded(
-        Box(
-            f"gang {entry.gang}", tuple(_fit_details(entry)), BoxShape.GANG, entry.gang, cannot=entry.never, below=below
-        )
-    )
-
-
-def _fit_details(entry: FitEntry) -> Iterator[str]:
-    yield verdict_words(entry.verdict)
-    pods = sum((entry.pods or {}).values())
-    if pods:
-        yield f"starts with {counted(pods, 'pod')}"
+    details = [verdict_words(entry.verdict)]
+    if pods := sum((entry.pods or {}).values()):
+        details.append(f"starts with {counted(pods, 'pod')}")
     if entry.now is not None and entry.verdict.answer is not FitAnswer.NEVER:
-        yield f"now {now_words(entry.now)}"
+        details.append(f"now {now_words(entry.now)}")
+    title = f"gang {entry.gang}"
+    return folded(Box(title, tuple(details), BoxShape.GANG, entry.gang, cannot=entry.never, below=below))
 
 
 def _domain(entry: FitEntry, domain: DomainRoom, placement: Iterable[PlacedPods]) -> Box:
@@ -464,7 +439,6 @@ def _place(box: Box, top: int, parent: int | None, columns: Sequence[tuple[int, 
 
 
 def _band(box: Box) -> int:
-    """Returns the height of a box and all boxes below it."""
     return max(_height(box), _needed(box))
 
 
@@ -513,7 +487,6 @@ def _drawn(placed: Sequence[_Placed]) -> Iterator[str]:
 
 
 def _arrows(placed: Sequence[_Placed]) -> Iterator[str]:
-    """Yields an arrow to each box from the sibling that starts before it."""
     siblings = {(sibling.parent, sibling.box.name): sibling for sibling in placed}
     for second in placed:
         first = siblings.get((second.parent, second.box.waits_for or ""))

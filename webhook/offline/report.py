@@ -44,7 +44,7 @@ class Baseline:
         self._left = Counter(keys)
 
     def takes(self, judgement: Judgement, finding: Finding) -> bool:
-        """Returns whether the finding is in the baseline, and count it."""
+        """Returns whether the finding is in the baseline, and counts it."""
         key = key_of(judgement, finding)
         if not self._left[key]:
             return False
@@ -301,7 +301,7 @@ class Report:
 
     def _add_findings(self, whole: FindingPlace, findings: Iterable[Finding]) -> None:
         document, judgement = whole.document, whole.judgement
-        written = tuple(_directives(document, judgement)) if self.suppress else ()
+        written = (*document.comments, *_annotated(document, judgement)) if self.suppress else ()
         for finding in findings:
             if self.selection.takes(finding.rule, fails_closed=finding.fails_closed):
                 place = FindingPlace(document, judgement, finding.at)
@@ -375,11 +375,6 @@ class Report:
         return " in full" if self.findings else ""
 
 
-def _directives(document: Source, judgement: Judgement) -> Iterator[Directive]:
-    yield from document.comments
-    yield from _annotated(document, judgement)
-
-
 def _annotated(document: Source, judgement: Judgement) -> Iterator[Directive]:
     there, value = value_at(document.manifest, FieldPath((*judgement.at.parts, *(ANNOTATIONS / ANNOTATION).parts)))
     if there:
@@ -413,12 +408,7 @@ def omission_as_json(omission: Omission) -> dict[str, Any]:
 
 def unjudged_as_json(missing: Unjudged) -> dict[str, Any]:
     """Returns what could not be judged, as plain JSON values."""
-    return {
-        "rule": missing.rule,
-        "field": str(missing.at),
-        "needs": missing.needs,
-        "remedy": missing.remedy,
-    }
+    return {"rule": missing.rule, "field": str(missing.at), "needs": missing.needs, "remedy": missing.remedy}
 
 
 class Position(NamedTuple):

@@ -103,13 +103,6 @@ def _finding(entry: ReportedFinding, options: ReportOptions) -> dict[str, Any]:
 
 def _place(place: FindingPlace) -> dict[str, Any]:
     judgement = place.judgement
-    subject = {
-        "kind": judgement.kind,
-        "namespace": judgement.namespace,
-        "name": judgement.name,
-        "scheduler": judgement.verdict.scheduler,
-        "chosenBy": judgement.verdict.chosen_by or None,
-    }
     end_line, end_column = place.end
     return {
         "file": place.file,
@@ -117,7 +110,13 @@ def _place(place: FindingPlace) -> dict[str, Any]:
         "column": place.column,
         "endLine": end_line,
         "endColumn": end_column,
-        "object": subject,
+        "object": {
+            "kind": judgement.kind,
+            "namespace": judgement.namespace,
+            "name": judgement.name,
+            "scheduler": judgement.verdict.scheduler,
+            "chosenBy": judgement.verdict.chosen_by or None,
+        },
     }
 
 
@@ -169,18 +168,13 @@ def sarif(report: Report, options: ReportOptions) -> dict[str, Any]:
     for missing, place in report.unjudged:
         message = f"{place.object}: not judged: {missing.lacking}"
         results.append(_base(missing.rule, index, message, place) | {"kind": "open", "level": "none"})
-    return {
-        "$schema": SCHEMA,
-        "version": "2.1.0",
-        "runs": [
-            {
-                "tool": {"driver": _driver(ids, options)},
-                "columnKind": "unicodeCodePoints",
-                "invocations": [_invocation(report)],
-                "results": results,
-            }
-        ],
+    run = {
+        "tool": {"driver": _driver(ids, options)},
+        "columnKind": "unicodeCodePoints",
+        "invocations": [_invocation(report)],
+        "results": results,
     }
+    return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
 def _driver(ids: Iterable[str], options: ReportOptions) -> dict[str, Any]:
@@ -210,20 +204,18 @@ def _result(entry: ReportedFinding, index: dict[str, int]) -> dict[str, Any]:
     finding, place, accepted = entry.finding, entry.place, entry.suppression
     message = f"{place.object}: {finding.at}: {finding.explanation}"
     key = "\0".join(key_of(place.judgement, finding))
+    # A list also where nothing is suppressed, as the standard demands of a tool that knows suppressions.
+    suppressions = []
+    if accepted is not None:
+        # In the words of SARIF: in the file, or elsewhere.
+        origin = Origin.IN_SOURCE if accepted.origin is Origin.IN_SOURCE else Origin.BASELINE
+        suppressions = [{"kind": str(origin), "status": "accepted", "justification": plain(accepted.reason)}]
     result = _base(finding.rule, index, message, place) | {
         "level": _LEVELS[entry.level],
         "partialFingerprints": {"rollcall/v1": sha256(key.encode(errors="replace")).hexdigest()},
-        # A list also where nothing is suppressed, as the standard demands of a tool that knows suppressions.
-        "suppressions": []
-        if accepted is None
-        else [{"kind": _suppressed_in(accepted), "status": "accepted", "justification": plain(accepted.reason)}],
+        "suppressions": suppressions,
     }
     return result | ({"fixes": [_sarif_fix(entry.fix)]} if entry.fix is not None and entry.fix.edits else {})
-
-
-def _suppressed_in(accepted: Suppression) -> str:
-    """Returns where a suppression is written, in the words of SARIF: in the file, or elsewhere."""
-    return str(Origin.IN_SOURCE if accepted.origin is Origin.IN_SOURCE else Origin.BASELINE)
 
 
 def _base(rule: str, index: dict[str, int], message: str, place: FindingPlace) -> dict[str, Any]:
@@ -243,19 +235,11 @@ def _text(written: str) -> str:
 
 
 def _location(place: FindingPlace) -> dict[str, Any]:
-    end_line, end_column = place.end
+    region = _region(place.line, place.column, *place.end)
+    full_name = plain(f"{place.object} {place.path}".rstrip())
     return {
-        "physicalLocation": {
-            "artifactLocation": {"uri": _uri(place.file)},
-            "region": _region(place.line, place.column, end_line, end_column),
-        },
-        "logicalLocations": [
-            {
-                "name": plain(place.judgement.name),
-                "fullyQualifiedName": plain(f"{place.object} {place.path}".rstrip()),
-                "kind": "object",
-            }
-        ],
+        "physicalLocation": {"artifactLocation": {"uri": _uri(place.file)}, "region": region},
+        "logicalLocations": [{"name": plain(place.judgement.name), "fullyQualifiedName": full_name, "kind": "object"}],
     }
 
 
@@ -265,33 +249,23 @@ def _region(line: int, column: int, end_line: int, end_column: int) -> dict[str,
 
 def _sarif_fix(fix: Fix) -> dict[str, Any]:
     changes = ", ".join(f"{change.op} {change.path}" for change in fix.changes)
+    replacements = [
+        {"deletedRegion": _region(edit.line, edit.column, edit.end_line, edit.end_column)}
+        | ({"insertedContent": {"text": edit.inserted}} if edit.inserted else {})
+        for edit in fix.edits
+    ]
     return {
         "description": {"text": plain(f"the smallest edit after which {fix.scheduler} refuses nothing: {changes}")},
-        "artifactChanges": [
-            {"artifactLocation": {"uri": _uri(fix.file)}, "replacements": [_replacement(edit) for edit in fix.edits]}
-        ],
+        "artifactChanges": [{"artifactLocation": {"uri": _uri(fix.file)}, "replacements": replacements}],
     }
 
 
-def _replacement(edit: TextEdit) -> dict[str, Any]:
-    region = _region(edit.line, edit.column, edit.end_line, edit.end_column)
-    return {"deletedRegion": region} | ({"insertedContent": {"text": edit.inserted}} if edit.inserted else {})
-
-
 def _invocation(report: Report) -> dict[str, Any]:
-    notifications = [
-        {
-            "level": "error",
-            "message": {"text": _text(error.why)},
-            "locations": [
-                {
-                    "physicalLocation": {"artifactLocation": {"uri": _uri(error.source)}}
-                    | ({"region": {"startLine": error.line, "startColumn": error.column}} if error.line else {})
-                }
-            ],
-        }
-        for error in report.unreadable
-    ]
+    notifications: list[dict[str, Any]] = []
+    for error in report.unreadable:
+        region = {"region": {"startLine": error.line, "startColumn": error.column}} if error.line else {}
+        place = {"physicalLocation": {"artifactLocation": {"uri": _uri(error.source)}} | region}
+        notifications.append({"level": "error", "message": {"text": _text(error.why)}, "locations": [place]})
     notifications += [
         {
             "level": "warning",

@@ -15,7 +15,7 @@ from webhook import __version__, documentation
 from webhook.backends.registry import installed_backends
 from webhook.model.workload_record import OPTED_OUT
 from webhook.offline.finding_details import FailOn, Level
-from webhook.offline.report import FindingPlace, Report, ReportedFinding
+from webhook.offline.report import FindingPlace, Report
 from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
 from webhook.validators.registry import Rule
 
@@ -74,9 +74,7 @@ def rule_place(rule_id: str) -> str:
 
 
 def rule_url(rule_id: str, documentation: str) -> str | None:
-    """Returns the address of a rule's section: below `documentation`, or relative to the project if that is empty.
-    Return None for a rule that is not installed.
-    """
+    """Returns the address of a rule's section, relative without `documentation`; None if it is not installed."""
     if rule_id not in rules_by_id():
         return None
     return f"{documentation.rstrip('/') or 'docs'}/{_FOLDER}/{rule_place(rule_id)}"
@@ -107,7 +105,8 @@ class SchedulerCount(NamedTuple):
 
 def totals(report: Report) -> Totals:
     """Returns the numbers of a report."""
-    levels = Counter(entry.level for entry in report.findings if entry.suppression is None)
+    counted_findings = [entry for entry in report.findings if entry.suppression is None]
+    levels, fixes = Counter(entry.level for entry in counted_findings), (entry.fix for entry in counted_findings)
     return Totals(
         judged=len(report.judged),
         errors=levels[Level.ERROR],
@@ -116,15 +115,11 @@ def totals(report: Report) -> Totals:
         unjudged=len(report.unjudged),
         omitted=len(report.omitted),
         suppressed=sum(entry.suppression is not None for entry in report.findings),
-        fixable=sum(_is_fixable(entry) for entry in report.findings),
+        # An edit that cannot be written, such as one in a value that an anchor shares, has no text.
+        fixable=sum(fix is not None and bool(fix.edits) for fix in fixes),
         ignored=len(report.ignored),
         unreadable=len(report.unreadable),
     )
-
-
-def _is_fixable(entry: ReportedFinding) -> bool:
-    # An edit that cannot be written, such as one in a value that an anchor shares, has no text.
-    return entry.suppression is None and entry.fix is not None and bool(entry.fix.edits)
 
 
 def schedulers(report: Report) -> list[SchedulerCount]:
@@ -157,7 +152,7 @@ def counted(number: int, thing: str) -> str:
 
 def last_line(report: Report) -> str:
     """Returns how many objects were judged for which scheduler, what was found, and what to do next."""
-    sentence = f"{_judged(report)}: {', '.join(_found(report))}"
+    sentence = f"{_judged(report)}: {', '.join(_numbers(report))}"
     refused = [entry.place for entry in report.findings if entry.refuses and entry.suppression is None]
     files = {place.file for place in refused if place.judgement.is_workload}
     if not files:
@@ -185,7 +180,7 @@ def _judged(report: Report) -> str:
     return f"{judged} {'as no gang' if names == [OPTED_OUT] else f'for {names[0]}'}{by}"
 
 
-def _found(report: Report) -> Iterator[str]:
+def _numbers(report: Report) -> Iterator[str]:
     numbers = totals(report)
     yield counted(numbers.errors, "error")
     if numbers.fixable:

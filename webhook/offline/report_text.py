@@ -111,9 +111,8 @@ def markdown(report: Report, options: ReportOptions) -> Iterator[str]:
         yield from (_row(entry, options) for entry in rows[:_MAX_ROWS])
     if len(rows) > _MAX_ROWS:
         yield from ("", f"{len(rows) - _MAX_ROWS} more findings are not shown.")
-    omitted = [
-        f"* {_code(str(place))} {_code(place.object)}: {_escaped(str(omission))}" for omission, place in report.left_out
-    ]
+    left_out = ((_code(str(place)), _code(place.object), omission) for omission, place in report.left_out)
+    omitted = [f"* {place} {subject}: {_escaped(str(omission))}" for place, subject, omission in left_out]
     if omitted:
         yield from ("", "Not judged, or in part:" if report.partial else "Not judged:", "", *omitted[:_MAX_ROWS])
     missing = [
@@ -196,7 +195,13 @@ def text_lines(report: Report, options: ReportOptions) -> Iterator[Line]:
     for entry in sorted(report.findings, key=lambda entry: entry.order):
         if entry.fails(options.fail_on) or not options.quiet:
             yield from _finding(entry)
-    yield from _omissions(report)
+    # The objects that were not judged, those with the same reason together.
+    alike: dict[Omission, list[FindingPlace]] = {}
+    for omission, place in report.left_out:
+        alike.setdefault(replace(omission, at=ROOT), []).append(place)
+    for omission, places in alike.items():
+        yield from (Head(str(place), not_judged(place), "cyan", f": {place.object}") for place in places)
+        yield from (Field("why", omission.why), Field("do", omission.remedy))
     for missing, place in report.unjudged:
         yield Head(str(place), "not judged", "cyan", f" {missing.rule}: {missing.needs} unknown")
         yield Field("field", str(missing.at))
@@ -229,21 +234,9 @@ def _finding(entry: ReportedFinding) -> Iterator[Line]:
         yield Field("reason", accepted.reason)
 
 
-def _omissions(report: Report) -> Iterator[Line]:
-    """Yields the objects that were not judged, those with the same reason together."""
-    alike: dict[Omission, list[FindingPlace]] = {}
-    for omission, place in report.left_out:
-        alike.setdefault(replace(omission, at=ROOT), []).append(place)
-    for omission, places in alike.items():
-        yield from (Head(str(place), not_judged(place), "cyan", f": {place.object}") for place in places)
-        yield Field("why", omission.why)
-        yield Field("do", omission.remedy)
-
-
 def _notes(report: Report) -> Iterator[Line]:
     for place in report.movable:
-        alternatives = place.judgement.verdict.alternatives
-        yield Head(str(place), "note", "cyan", f": {place.object}: {alternatives}")
+        yield Head(str(place), "note", "cyan", f": {place.object}: {place.judgement.verdict.alternatives}")
     alike: dict[str, list[FindingPlace]] = {}
     for note, place in report.notes:
         alike.setdefault(note, []).append(place)
@@ -275,24 +268,20 @@ class Case:
 
 
 def cases(report: Report, fail_on: frozenset[FailOn]) -> Iterator[Case]:
-    """Yields the cases of a report in the order of the files. Their names are unique in a file unless two findings have
-    the same rule and field.
-    """
+    """Yields the cases by file. Names are unique in a file unless two findings have the same rule and field."""
     busy = {id(entry.place.judgement) for entry in report.findings}
     busy |= {id(place.judgement) for _, place in (*report.unjudged, *report.partial)}
-    unsorted = [
-        Case(place.file, place.line, place.object) for place in report.judged if id(place.judgement) not in busy
-    ]
+    passed = (place for place in report.judged if id(place.judgement) not in busy)
+    unsorted = [Case(place.file, place.line, place.object) for place in passed]
     unsorted += [_cases_finding(entry, fail_on) for entry in report.findings]
+    outcome = CaseOutcome.FAILED if FailOn.UNJUDGED in fail_on else CaseOutcome.SKIPPED
     for missing, place in report.unjudged:
-        outcome = CaseOutcome.FAILED if FailOn.UNJUDGED in fail_on else CaseOutcome.SKIPPED
         name = _name(place, missing.rule)
         unsorted.append(Case(place.file, place.line, name, outcome, missing.rule, f"not judged: {missing.lacking}"))
     for omission, place in report.left_out:
-        outcome = CaseOutcome.FAILED if FailOn.UNJUDGED in fail_on else CaseOutcome.SKIPPED
         words = not_judged(place)
-        name = f"{place.object}: {words}"
-        unsorted.append(Case(place.file, place.line, name, outcome, str(omission.reason), f"{words}: {omission}"))
+        name, message = f"{place.object}: {words}", f"{words}: {omission}"
+        unsorted.append(Case(place.file, place.line, name, outcome, str(omission.reason), message))
     unsorted += [
         Case(error.source, error.line, "can be read", CaseOutcome.ERROR, "unreadable", error.why)
         for error in report.unreadable
@@ -332,23 +321,20 @@ def junit(report: Report, options: ReportOptions) -> str:
     root = Element("testsuites", {"name": "rollcall"})
     every = list(cases(report, options.fail_on))
     for file, group in groupby(every, key=lambda case: case.file):
-        _suite(root, file, list(group))
+        file_cases = list(group)
+        suite = SubElement(root, "testsuite", {"name": _legal(file), **_numbers(file_cases)})
+        for case in file_cases:
+            place = {"file": _legal(file)} | ({"line": str(case.line)} if case.line else {})
+            element = SubElement(suite, "testcase", {"classname": _legal(file), "name": _legal(case.name), **place})
+            lines = "\n".join(map(_legal, case.details or (case.message,)))
+            if case.outcome is not CaseOutcome.PASSED:
+                attributes = {"type": case.kind, "message": _legal(case.message)}
+                SubElement(element, _ELEMENTS[case.outcome], attributes).text = lines
+            elif case.details:
+                SubElement(element, "system-out").text = lines
     root.attrib |= {name: number for name, number in _numbers(every).items() if name != "skipped"}
     indent(root)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{tostring(root, encoding="unicode")}\n'
-
-
-def _suite(root: Element, file: str, file_cases: list[Case]) -> None:
-    suite = SubElement(root, "testsuite", {"name": _legal(file), **_numbers(file_cases)})
-    for case in file_cases:
-        place = {"file": _legal(file)} | ({"line": str(case.line)} if case.line else {})
-        element = SubElement(suite, "testcase", {"classname": _legal(file), "name": _legal(case.name), **place})
-        lines = "\n".join(map(_legal, case.details or (case.message,)))
-        if case.outcome is not CaseOutcome.PASSED:
-            attributes = {"type": case.kind, "message": _legal(case.message)}
-            SubElement(element, _ELEMENTS[case.outcome], attributes).text = lines
-        elif case.details:
-            SubElement(element, "system-out").text = lines
 
 
 def _numbers(counted_cases: Iterable[Case]) -> dict[str, str]:
@@ -372,23 +358,19 @@ def tap(report: Report, options: ReportOptions) -> Iterator[str]:
     yield "TAP version 14"
     yield f"1..{len(points)}"
     for number, case in enumerate(points, 1):
-        yield from _point(number, case)
-
-
-def _point(number: int, case: Case) -> Iterator[str]:
-    word = "not ok" if case.outcome in {CaseOutcome.FAILED, CaseOutcome.ERROR} else "ok"
-    skipped = f" # SKIP {_tap_escaped(case.message)}" if case.outcome is CaseOutcome.SKIPPED else ""
-    yield f"{word} {number} - {_tap_escaped(f'{case.file}: {case.name}')}{skipped}"
-    if (case.details or case.message) and not skipped:
-        yield "  ---"
-        if case.message:
-            yield f"  message: {json.dumps(plain(case.message))}"
-        if case.line:
-            yield f"  at: {{file: {json.dumps(plain(case.file))}, line: {case.line}}}"
-        if case.details:
-            yield "  details:"
-            yield from (f"    - {json.dumps(plain(line))}" for line in case.details)
-        yield "  ..."
+        word = "not ok" if case.outcome in {CaseOutcome.FAILED, CaseOutcome.ERROR} else "ok"
+        skipped = f" # SKIP {_tap_escaped(case.message)}" if case.outcome is CaseOutcome.SKIPPED else ""
+        yield f"{word} {number} - {_tap_escaped(f'{case.file}: {case.name}')}{skipped}"
+        if (case.details or case.message) and not skipped:
+            yield "  ---"
+            if case.message:
+                yield f"  message: {json.dumps(plain(case.message))}"
+            if case.line:
+                yield f"  at: {{file: {json.dumps(plain(case.file))}, line: {case.line}}}"
+            if case.details:
+                yield "  details:"
+                yield from (f"    - {json.dumps(plain(line))}" for line in case.details)
+            yield "  ..."
 
 
 def _tap_escaped(text: str) -> str:

@@ -64,10 +64,9 @@ class Why(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """One group of a tree. `minimum` is how many pods, or groups below, it starts with; None without a gang.
-
-    `pods` is how many pods name it, None if no pods are known. `named_by` has the objects that name a missing branch,
-    or the path of a cycle. `hidden` counts groups further below that are not drawn.
+    """One group of a tree. `minimum` is how many pods, or groups below, it starts with; None without a gang. `pods` is
+    how many pods name it, None if no pods are known. `named_by` has the objects that name a missing branch, or the path
+    of a cycle. `hidden` counts groups further below that are not drawn.
     """
 
     kind: BranchKind
@@ -89,7 +88,7 @@ class Branch:
 
     @property
     def of_pods(self) -> bool:
-        """Return whether its minimum counts pods and not groups."""
+        """Whether its minimum counts pods and not groups."""
         return self.kind in _OF_PODS
 
     @property
@@ -101,7 +100,7 @@ class Branch:
 
     @property
     def standing(self) -> Standing:
-        """Return whether it counts for its parent, ignoring faults of other branches."""
+        """Whether it counts for its parent, ignoring faults of other branches."""
         if self.fault is not None:
             return Standing.CANNOT
         if self.kind in _TEMPLATES:
@@ -169,9 +168,8 @@ class BlockedBranch:
         if self.why is Why.TOO_FEW_PODS:
             return f"{title} needs {_counted(branch.needed, 'pod')} to start, and {_there(branch.pods or 0)} there"
         if self.why is Why.TOO_FEW_GROUPS:
-            return (
-                f"{title} needs {_counted(branch.needed, 'group')} to start, and {_there(len(branch.below))} below it"
-            )
+            needed = _counted(branch.needed, "group")
+            return f"{title} needs {needed} to start, and {_there(len(branch.below))} below it"
         if self.why is Why.ABSENT:
             return f"{title} is missing, and {branch.named_by}"
         if self.why is Why.CYCLE:

@@ -43,9 +43,8 @@ def draft_of(crd: Manifest, kind: str) -> Draft | None:
     names = mapping(spec.get("names"))
     if kind.lower() not in {str(names.get(key)).lower() for key in ("kind", "plural", "singular")}:
         return None
-    versions = [
-        mapping(version) for version in sequence(spec.get("versions")) if mapping(version).get("served") is True
-    ]
+    every = map(mapping, sequence(spec.get("versions")))
+    versions = [version for version in every if version.get("served") is True]
     if not versions:
         raise Malformed(spec.get("versions"), "a list with a served version")
     # The stored version is the one that its controller reads.
@@ -77,7 +76,6 @@ def draft_of(crd: Manifest, kind: str) -> Draft | None:
 
 
 def _switches(body: Mapping[str, Any]) -> Manifest:
-    """Returns the conditions under which no pods are made here, by the names that most kinds use."""
     fields = mapping(body.get("properties"))
     policy = mapping(mapping(fields.get("runPolicy")).get("properties"))
     switches: Manifest = {}
@@ -90,9 +88,7 @@ def _switches(body: Mapping[str, Any]) -> Manifest:
 
 
 def _templates(schema: Mapping[str, Any], path: str, each: str | None, depth: int) -> Iterator[_Template]:
-    """Yields the pod templates below a schema. Templates of an entry of an entry are left out: a part has one
-    `each`.
-    """
+    """Yields the pod templates below a schema, but not those of an entry of an entry: a part has one `each`."""
     if depth == 0:
         return
     for name, raw in mapping(schema.get("properties")).items():

@@ -65,13 +65,11 @@ _Chosen = tuple[str, str]
 
 
 def overridden(request: Request, facts: ClusterFacts, settings: Settings) -> tuple[str, ...]:
-    """Returns a note that says which label the caller's scheduler stands for and what it overrides; nothing if the
-    object chooses the same.
-    """
+    """Returns which label the caller's scheduler stands for and what it overrides; empty if the object agrees."""
     if settings.forced is None:
         return ()
     try:
-        choices = dict(_said(request, facts, settings))
+        choices = dict(_stated_choices(request, facts, settings))
         label = _label(request, facts, settings)
     except Malformed:
         # The rules report what is wrong with the object.
@@ -103,9 +101,7 @@ def _is_member(pod: Pod, kinds: WorkloadKinds) -> bool:
 
 
 def _label(request: Request, facts: ClusterFacts, settings: Settings) -> str | None:
-    """Returns the label by which a cluster would choose the caller's scheduler for an opted-in workload; None if it
-    does so already.
-    """
+    """Returns the label that would choose the caller's scheduler for an opted-in workload; None if it is chosen."""
     admission = decision.admission_of(request.kind[::2], settings)
     if not isinstance(admission, OptedInWorkloads):
         return None
@@ -119,7 +115,7 @@ def _label(request: Request, facts: ClusterFacts, settings: Settings) -> str | N
     return f"the label {SCHEDULER_LABEL}: {settings.forced} of {holder}"
 
 
-def _said(request: Request, facts: ClusterFacts, settings: Settings) -> Iterator[_Chosen]:
+def _stated_choices(request: Request, facts: ClusterFacts, settings: Settings) -> Iterator[_Chosen]:
     """Yields what the object says about its scheduler, the strongest first."""
     manifest, namespace = request.object or {}, request.namespace
     if request.kind[::2] == POD:
@@ -138,10 +134,10 @@ def _said(request: Request, facts: ClusterFacts, settings: Settings) -> Iterator
     if isinstance(workload, PodCliqueSet):
         yield from ((str(template_name.path), template_name.scheduler) for template_name in template_names(workload))
     else:
-        yield from _in_templates(workload, facts)
+        yield from _template_choices(workload, facts)
 
 
-def _in_templates(workload: OptedInWorkload, facts: ClusterFacts) -> Iterator[_Chosen]:
+def _template_choices(workload: OptedInWorkload, facts: ClusterFacts) -> Iterator[_Chosen]:
     """Yields the schedulers that the pod templates name; for a TrainJob those of its runtime, with its patches."""
     maker = with_pods(workload, facts) or workload
     for part in maker.distinct_parts:
@@ -160,22 +156,19 @@ class ExpectedGang(NamedTuple):
 
 def pod_gangs_of(workload: PodCliqueSet, facts: ClusterFacts, names: PodGangNames) -> Iterator[ExpectedGang]:
     """Yields the PodGangs of `workload`: for each replica the one that starts first, then one for each scaling-group
-    replica above minAvailable.
-
-    Raises `FactsUnavailable` if a topology constraint needs an unknown ClusterTopologyBinding.
+    replica above minAvailable. Raises `FactsUnavailable` if a ClusterTopologyBinding is needed and unknown.
     """
     groups = workload.groups_with_cliques()
     for replica in range(workload.replicas):
         base = f"{workload.name}-{replica}"
         members = [(f"{base}-{clique.name}", clique) for clique in workload.cliques if clique.group is None]
         configs: list[Manifest] = []
-        for group_cliques in groups:
-            for index in range(group_cliques.group.first_replicas):
-                replica_members = _group_members(group_cliques, base, index)
+        for group, cliques in groups:
+            for index in range(group.first_replicas):
+                name = f"{base}-{group.name}-{index}"
+                replica_members = [(f"{name}-{clique.name}", clique) for clique in cliques]
                 members += replica_members
-                configs += _group_configs(
-                    workload, group_cliques.group, f"{base}-{group_cliques.group.name}-{index}", replica_members, facts
-                )
+                configs += _group_configs(workload, group, name, replica_members, facts)
         if members or names.generation is GroveGeneration.LEGACY:
             yield _gang(workload, names.first(base), members, workload.topology, facts, configs)
         for group_cliques in groups:
@@ -188,8 +181,8 @@ def pods_of_set(workload: PodCliqueSet) -> int:
     alone = sum(clique.replicas for clique in workload.cliques if clique.group is None)
     # By group and not by clique: a faulty set may name a clique in two groups.
     grouped = sum(
-        max(group_cliques.group.replicas, 0) * sum(clique.replicas for clique in group_cliques.cliques)
-        for group_cliques in workload.groups_with_cliques()
+        max(group.replicas, 0) * sum(clique.replicas for clique in cliques)
+        for group, cliques in workload.groups_with_cliques()
     )
     return max(workload.replicas, 0) * (alone + grouped)
 
@@ -199,9 +192,8 @@ def prepared(gang: ExpectedGang, workload: PodCliqueSet, profile: Profile, facts
     raw = deepcopy(gang.pod)
     name_scheduler(raw, profile.name)
     pod = Pod(raw)
-    member = profile.member(
-        pod.namespace, pod.podgang or "", pod.podclique or "", record_of(workload, profile.name), facts
-    )
+    record = record_of(workload, profile.name)
+    member = profile.member(pod.namespace, pod.podgang or "", pod.podclique or "", record, facts)
     prepare_pod(pod, profile, member)
     return pod.raw
 
@@ -224,28 +216,24 @@ def pod_of_clique(workload: PodCliqueSet, podgang: str, name: str, clique: Cliqu
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
-def _group_members(group_cliques: GroupCliques, base: str, index: int) -> list[tuple[str, Clique]]:
-    return [(f"{base}-{group_cliques.group.name}-{index}-{clique.name}", clique) for clique in group_cliques.cliques]
-
-
 def _further_gang(
     workload: PodCliqueSet, group_cliques: GroupCliques, base: str, index: int, facts: ClusterFacts, names: PodGangNames
 ) -> ExpectedGang:
     """Returns the gang of a scaling-group replica above the minimum. The constraint of its group is that of the whole
     gang up to v0.1.0-alpha.11, and one on a subset of it since.
     """
-    group = group_cliques.group
-    name, members = names.further(base, group, index), _group_members(group_cliques, base, index)
+    group, full = group_cliques.group, f"{base}-{group_cliques.group.name}-{index}"
+    name = names.further(base, group, index)
+    members = [(f"{full}-{clique.name}", clique) for clique in group_cliques.cliques]
     if names.generation is GroveGeneration.LEGACY:
         return _gang(workload, name, members, group.topology or workload.topology, facts)
-    configs = _group_configs(workload, group, f"{base}-{group.name}-{index}", members, facts)
-    return _gang(workload, name, members, workload.topology, facts, list(configs))
+    configs = list(_group_configs(workload, group, full, members, facts))
+    return _gang(workload, name, members, workload.topology, facts, configs)
 
 
 def _group_configs(
     workload: PodCliqueSet, group: ScalingGroup, name: str, members: list[tuple[str, Clique]], facts: ClusterFacts
 ) -> Iterator[Manifest]:
-    """Yields the constraint on one replica of a scaling group, if the group has one."""
     if (constraint := _constraint(workload, group.topology, facts)) is not None:
         yield {"name": name, "podGroupNames": [full for full, _ in members], "topologyConstraint": constraint}
 
@@ -280,9 +268,7 @@ def _gang(
 
 
 def _mirrored(keys: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the labels or annotations of a set that Grove's operator copies onto its PodGangs: all except Grove's own
-    keys. A scheduler may read them there, as KAI reads its node pool.
-    """
+    """Returns the labels or annotations that Grove's operator copies onto its PodGangs: all but Grove's own keys."""
     return {key: value for key, value in keys.items() if not key.startswith(f"{grove.GROUP}/")}
 
 
@@ -296,9 +282,7 @@ def _pod_group(workload: PodCliqueSet, name: str, clique: Clique, facts: Cluster
 
 
 def _constraint(workload: PodCliqueSet, topology: Topology | None, facts: ClusterFacts) -> Manifest | None:
-    """Returns the constraint with node label keys. A domain that the binding lacks is dropped, as by Grove's
-    operator.
-    """
+    """Returns the constraint with node label keys, without domains that the binding lacks, as in Grove's operator."""
     if topology is None or not (topology.required or topology.preferred):
         return None
     binding = (facts.topology_bindings or {}).get(workload.topology_name() or "")
@@ -318,36 +302,22 @@ DIGEST = "<digest>"
 _WORDS = re.compile(r"([0-9A-Za-z]+)")
 
 
-def stand_ins(generation: GroveGeneration) -> tuple[str, ...]:
-    """Returns the epochs for which objects are made: none that matters where names are known."""
-    return STAND_INS[:1] if generation is GroveGeneration.LEGACY else STAND_INS
-
-
 def hidden(first: Any, second: Any) -> Any:
-    """Returns what was made for the first of `STAND_INS`, with placeholders where the other one was made
-    differently.
-    """
+    """Returns the object made for the first of `STAND_INS`, with placeholders where the other one differs."""
     if isinstance(first, str) and isinstance(second, str):
-        return first if first == second else _hidden_text(first, second)
+        words, others = _WORDS.split(first), _WORDS.split(second)
+        if len(words) != len(others):
+            return DIGEST
+        # A name that is cut may end within the epoch.
+        return "".join(
+            word if word == other else EPOCH if (set(word), set(other)) == ({_FIRST}, {_SECOND}) else DIGEST
+            for word, other in zip(words, others, strict=True)
+        )
     if isinstance(first, dict) and isinstance(second, dict):
         return {hidden(key, other): hidden(first[key], second[other]) for key, other in zip(first, second, strict=True)}
     if isinstance(first, list | tuple) and isinstance(second, list | tuple):
         return [hidden(entry, other) for entry, other in zip(first, second, strict=True)]
     return first
-
-
-def _hidden_text(first: str, second: str) -> str:
-    ones, others = _WORDS.split(first), _WORDS.split(second)
-    if len(ones) != len(others):
-        return DIGEST
-    return "".join(map(_hidden_word, ones, others))
-
-
-def _hidden_word(word: str, other: str) -> str:
-    if word == other:
-        return word
-    # A name that is cut may end within the epoch.
-    return EPOCH if (set(word), set(other)) == ({_FIRST}, {_SECOND}) else DIGEST
 
 
 # The replicas of a set are alike, and there may be ten thousand.
@@ -374,8 +344,8 @@ def gang_objects(podgang: PodGang, record: Record, profile: Profile, facts: Clus
 
 
 def shown_record(podgang: PodGang, profile: Profile, facts: ClusterFacts) -> Record:
-    """Returns the record of a PodGang's workload if it is known, else what the PodGang shows of it. Grove mirrors the
-    metadata of the set onto the PodGang, but not that of its cliques.
+    """Returns the record of a PodGang's workload if it is known, else what the PodGang shows of it: Grove mirrors the
+    metadata of the set onto it, but not that of its cliques.
     """
     workload = text(podgang.labels.get(grove.LABEL_PART_OF)) or ""
     if (record := (facts.pod_clique_sets or {}).get((podgang.namespace, workload))) is not None:
@@ -388,10 +358,8 @@ def expected_gangs(
     workload: PodCliqueSet | OptedInWorkload, facts: ClusterFacts, generation: GroveGeneration
 ) -> Iterator[PodGang]:
     """Yields the gangs that `workload` will have; for a LeaderWorkerSet only the gang of its first group, and for a
-    workload with roles only that of the first groups. An epoch in a
-    name is the first of `STAND_INS`.
-
-    Raises `FactsUnavailable` if a topology constraint of a PodCliqueSet needs an unknown ClusterTopologyBinding.
+    workload with roles only that of the first groups. An epoch in a name is the first of `STAND_INS`. Raises
+    `FactsUnavailable` if a ClusterTopologyBinding is needed and unknown.
     """
     if isinstance(workload, PodCliqueSet):
         for expected in pod_gangs_of(workload, facts, PodGangNames(generation, STAND_INS[0])):
@@ -407,9 +375,7 @@ def expected_gangs(
 def disruption_modes(
     workload: PodCliqueSet | OptedInWorkload, profile: Profile, facts: ClusterFacts
 ) -> list[Disruption]:
-    """Returns the disruption modes that the first gangs of `workload` get; empty if its scheduler has none, or if its
-    gangs cannot be made.
-    """
+    """Returns the disruption modes of the first gangs of `workload`; empty if there are none, or no gangs."""
     try:
         objects = list(_objects_of_first_gangs(workload, profile, facts))
         modes = [profile.backend.disruption_mode(manifests) for manifests in objects]
@@ -445,24 +411,28 @@ def translated(
     `FactsUnavailable`.
     """
     if isinstance(workload, PodCliqueSet):
-        yield from _of_set(workload, profile, facts, generation_of(facts, settings.grove))
+        yield from _translated_set(workload, profile, facts, generation_of(facts, settings.grove))
     else:
-        yield from _of_opted_in(workload, profile, facts, settings)
+        yield from _translated_workload(workload, profile, facts, settings)
 
 
-def _of_set(
+def _translated_set(
     workload: PodCliqueSet, profile: Profile, facts: ClusterFacts, generation: GroveGeneration
 ) -> Iterator[Translated]:
-    every = (pod_gangs_of(workload, facts, PodGangNames(generation, epoch)) for epoch in stand_ins(generation))
+    # Where names are known, the epoch does not matter.
+    epochs = STAND_INS[:1] if generation is GroveGeneration.LEGACY else STAND_INS
+    every = (pod_gangs_of(workload, facts, PodGangNames(generation, epoch)) for epoch in epochs)
     for same in zip(*every, strict=True):
         name = hidden(same[0].podgang.name, same[-1].podgang.name)
-        translations = [_of_gang(gang, workload, profile, facts) for gang in same]
+        translations = [_translated_gang(gang, workload, profile, facts) for gang in same]
         for objects in zip(*translations, strict=True):
             comment, manifest = hidden(objects[0], objects[-1])
             yield Translated((*comment, *_placeholder_notes(name, manifest)), manifest)
 
 
-def _of_gang(gang: ExpectedGang, workload: PodCliqueSet, profile: Profile, facts: ClusterFacts) -> Iterator[Translated]:
+def _translated_gang(
+    gang: ExpectedGang, workload: PodCliqueSet, profile: Profile, facts: ClusterFacts
+) -> Iterator[Translated]:
     comment = f"PodGang {gang.podgang.name}, {profile.name}"
     support = profile.backend.capabilities.get(Capability.GANG)
     notes = () if support is None or support.supported else (_ONE_BY_ONE.format(profile.name),)
@@ -481,7 +451,7 @@ def _placeholder_notes(podgang: str, manifest: Manifest) -> Iterator[str]:
             yield SHORTENED
 
 
-def _of_opted_in(
+def _translated_workload(
     workload: OptedInWorkload, profile: Profile, facts: ClusterFacts, settings: Settings
 ) -> Iterator[Translated]:
     maker, runtime = _with_pods(workload, profile, facts)
@@ -523,16 +493,11 @@ def knowing(workloads: Iterable[OptedInWorkload], facts: ClusterFacts) -> Cluste
 
 
 def _record(workload: OptedInWorkload, maker: OptedInWorkload, profile: Profile) -> Record:
-    """Returns the record of the workload that makes the pods; for a TrainJob completed by its own, as for its pods."""
     return replace(completed(maker.record, workload.record), scheduler=profile.name)
 
 
 def _notes(
-    workload: OptedInWorkload,
-    maker: OptedInWorkload,
-    runtime: Runtime | None,
-    profile: Profile,
-    grouped_as: GroupKind,
+    workload: OptedInWorkload, maker: OptedInWorkload, runtime: Runtime | None, profile: Profile, grouped_as: GroupKind
 ) -> Iterator[str]:
     if workload.suspended:
         yield "suspended: Rollcall writes no objects until it is resumed"

@@ -279,9 +279,7 @@ def json_documents(text: str, budget: TextBudget) -> list[JsonDocument]:
 
 
 def _count(text: str, budget: TextBudget) -> None:
-    """Counts the values before the decoder makes all of them at once. Strings are recognised only if there may be too
-    many values.
-    """
+    """Counts the values before the decoder makes all of them at once; strings only if there may be too many."""
     if 1 + sum(map(text.count, _BEFORE_VALUES)) <= budget.limits.values:
         return
     for token in _TOKEN.finditer(text):
@@ -336,9 +334,7 @@ def _refuse_depth(value: Any, index: int) -> None:
 
 
 def _refuse_depth_until(text: str, index: int, end: int) -> None:
-    """Raises `Problem` if the text between two indexes is nested too deep. The text may be incomplete or
-    invalid JSON.
-    """
+    """Raises `Problem` if the text between two indexes, which may be no JSON, is nested too deep."""
     depth = 0
     for token in _TOKEN.finditer(text, index, end):
         depth += _NESTING.get(token.group(), 0)
