@@ -132,9 +132,9 @@ def network_policies(settings: Settings, options: Options) -> list[Manifest]:
     ]
     policies = []
     if not options.network.host_network:
-        policies.append(_policy(options, SERVER, SERVER_COMPONENT, _to_server(settings, options), out))
+        policies.append(_policy(options, SERVER, SERVER_COMPONENT, _server_ingress(settings, options), out))
     if not options.beside:
-        egress = [*out, _to_servers(options.network)] if settings.certificates.self_managed else out
+        egress = [*out, _certificate_egress(options.network)] if settings.certificates.self_managed else out
         listened = [{"ports": _tcp(options.network.ports.reconciler)}]
         policies.append(_policy(options, RECONCILER, RECONCILER_COMPONENT, listened, egress))
     if settings.tracing.endpoint:
@@ -148,7 +148,7 @@ def network_policies(settings: Settings, options: Options) -> list[Manifest]:
     return policies
 
 
-def _to_server(settings: Settings, options: Options) -> list[Manifest]:
+def _server_ingress(settings: Settings, options: Options) -> list[Manifest]:
     """Returns the server's incoming traffic: the configured callers, and requests for health and metrics."""
     network, self_managed = options.network, settings.certificates.self_managed
     ports = network.ports
@@ -161,7 +161,7 @@ def _to_server(settings: Settings, options: Options) -> list[Manifest]:
     return [*ingress, {"ports": _tcp(*health_ports)}]
 
 
-def _to_servers(network: Network) -> Manifest:
+def _certificate_egress(network: Network) -> Manifest:
     """Returns the reconciler's traffic to the servers. Pods on the host network cannot be selected."""
     ports = _tcp(network.ports.serving, network.ports.next)
     return {"ports": ports, **({} if network.host_network else {"to": _selected_pods(SERVER_COMPONENT)})}

@@ -136,7 +136,7 @@ def _made_by_leader_worker_set() -> str:
 
 def _declared(kinds: WorkloadKinds) -> str:
     """Returns whether a pod is of a workload of a declared kind, as `WorkloadKinds.place_of` finds it."""
-    roles = " || ".join(f"({_in_role(shape)})" for shape in kinds.with_roles) or "false"
+    roles = " || ".join(f"({_is_role_pod(shape)})" for shape in kinds.with_roles) or "false"
     declared = " || ".join(_made_by_declared(kinds.candidates)) or "false"
     return f"variables.controllers.exists(o, {_made_by_leader_worker_set()} ? ({roles}) : {declared})"
 
@@ -156,7 +156,7 @@ def _gang_made(profile: Profile, kinds: WorkloadKinds) -> str:
     return f"variables.declared && !variables.controllers.exists(o, {grouped})" if grouped else "variables.declared"
 
 
-def _in_role(shape: WorkloadShape) -> str:
+def _is_role_pod(shape: WorkloadShape) -> str:
     """Returns whether a pod of a LeaderWorkerSet has the labels of a role of another workload, like `place_in_role`."""
     name, role = _value("identity", shape.name_label), _value("identity", shape.role_label)
     return (

@@ -169,11 +169,11 @@ def explain_document(
             verdict = rendered(Verdict(findings=names), request.object or {})
             if verdict.omission is not None:
                 notes = (*notes, f"not rendered: {verdict.omission.why}; {verdict.omission.remedy}")
-            views = tuple(_supplied(view, facts) for view in _with_exceptions(explanation.views, request, settings))
+            views = tuple(_supplied(view, facts) for view in _apply_exceptions(explanation.views, request, settings))
             yield Explained(at, replace(explanation, names=verdict.findings, notes=notes, views=views))
 
 
-def _with_exceptions(views: Sequence[SchedulerView], request: Request, settings: Settings) -> Iterator[SchedulerView]:
+def _apply_exceptions(views: Sequence[SchedulerView], request: Request, settings: Settings) -> Iterator[SchedulerView]:
     """Yields the views as the exceptions of the namespace change them. If nothing else refuses, no edit is needed."""
     granted = settings.exceptions.in_force(request.namespace, request.at)
     if not granted or not views:

@@ -178,7 +178,7 @@ def file_groups(
                 is_made = metadata.get("ownerReferences") or labels.get(grove.LABEL_MANAGED_BY) == MANAGED_BY_ROLLCALL
                 groups[(system, *key_of(manifest))] = not is_made
             elif SCHEDULER_LABEL not in labels and kind != "PodCliqueSet":
-                systems = _without_group(group, kind, manifest, kinds)
+                systems = _ungrouped_systems(group, kind, manifest, kinds)
                 ungrouped.update((system, _namespace(manifest)) for system in systems)
     by_namespace: dict[tuple[str, str], dict[str, bool]] = {}
     for key, foreign in groups.items():
@@ -199,7 +199,7 @@ def pods_gangs(manifests: Iterable[Manifest], kinds: WorkloadKinds) -> dict[Obje
     return {key: next(iter(stated)) if len(stated) == 1 else None for key, stated in minimums.items()}
 
 
-def _without_group(group: str, kind: str, manifest: Manifest, kinds: WorkloadKinds) -> Iterator[str]:
+def _ungrouped_systems(group: str, kind: str, manifest: Manifest, kinds: WorkloadKinds) -> Iterator[str]:
     """Yields the system of each pod template that names no group of its own scheduler. Raises `Malformed`."""
     # Every pod that names no scheduler is default-scheduler's, and most objects make no gangs of PodGroups.
     plain = (group, kind) in REPLICATED | {("", "Pod"), ("batch", "Job")}

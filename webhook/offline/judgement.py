@@ -186,27 +186,27 @@ def judge(
                 # What an API server sends has passed the schema of its kind.
                 yield judgement
                 continue
-            checked = _with_names(raw, judgement, kinds, facts, settings)
+            checked = _add_names(raw, judgement, kinds, facts, settings)
             checked = replace(checked, verdict=rendered(checked.verdict, raw))
-            yield _with_exceptions(raw, checked, facts, settings, now)
+            yield _apply_exceptions(raw, checked, facts, settings, now)
         elif not is_review:
             checked = _names_judged(raw, place, Verdict(), kinds, facts, settings)
             if (of_job := _job_verdict(raw, checked, facts, settings, now)) is not None:
                 checked = replace(checked, verdict=rendered(of_job, raw), has_rules=True)
-            elif _by_content(checked.verdict):
+            elif _has_content_findings(checked.verdict):
                 # A quota, a queue or a runtime, of which something is wrong.
                 checked = replace(checked, has_rules=True)
             else:
                 omission = omission_of_object(kind_of(raw), raw, settings)
                 checked = replace(checked, verdict=replace(checked.verdict, omission=omission))
-            yield _with_exceptions(raw, checked, facts, settings, now)
+            yield _apply_exceptions(raw, checked, facts, settings, now)
         else:
             why, remedy = "no rule is about its request", "record one that creates a workload"
             omission = Omission(ROOT, OmissionReason.NO_RULES, why, remedy)
             yield Judgement(REVIEW, "", "", place, Verdict(omission=omission), has_rules=False)
 
 
-def _by_content(verdict: Verdict) -> bool:
+def _has_content_findings(verdict: Verdict) -> bool:
     """Returns whether a rule about more than names found or lacked something, as of a quota, a queue or a runtime."""
     rules = (*(finding.rule for finding in verdict.findings), *(missing.rule for missing in verdict.unjudged))
     return not _ABOUT_NAMES.issuperset(rules)
@@ -228,8 +228,8 @@ def _job_verdict(
     if verdict.omission is not None or verdict.scheduler == OPTED_OUT:
         return None
     chosen_by = verdict.chosen_by.replace(str(LABELS), f"{_JOB_TEMPLATE}.{LABELS}", 1)
-    findings = [replace(finding, at=_in_job_template(finding.at)) for finding in verdict.findings]
-    unjudged = [replace(missing, at=_in_job_template(missing.at)) for missing in verdict.unjudged]
+    findings = [replace(finding, at=_job_template_path(finding.at)) for finding in verdict.findings]
+    unjudged = [replace(missing, at=_job_template_path(missing.at)) for missing in verdict.unjudged]
     return replace(
         verdict,
         findings=(*findings, *cron_job.verdict.findings),
@@ -239,7 +239,7 @@ def _job_verdict(
     )
 
 
-def _in_job_template(at: FieldPath) -> FieldPath:
+def _job_template_path(at: FieldPath) -> FieldPath:
     """Returns where a CronJob has a field of its Jobs. They are named after it."""
     if at.parts[:1] == METADATA.parts and at.parts[1:2] in {("name",), ("namespace",)}:
         return at
@@ -400,10 +400,10 @@ def _names_judged(
 ) -> Judgement:
     name, namespace = _names(kind_of(raw), raw)
     judgement = Judgement(kind_of(raw).kind, namespace, name, at, verdict, has_rules=False)
-    return _with_names(raw, judgement, kinds, facts, settings)
+    return _add_names(raw, judgement, kinds, facts, settings)
 
 
-def _with_names(
+def _add_names(
     raw: Manifest, judgement: Judgement, kinds: _Kinds, facts: ClusterFacts, settings: Settings
 ) -> Judgement:
     """Returns the judgement with what is wrong with the names that admission did not judge."""
@@ -428,7 +428,7 @@ def _templates(kind: Kind, raw: Manifest, settings: Settings) -> tuple[PodTempla
         return ()
 
 
-def _with_exceptions(
+def _apply_exceptions(
     raw: Manifest, judgement: Judgement, facts: ClusterFacts, settings: Settings, now: datetime | None
 ) -> Judgement:
     """Returns the judgement as the exceptions of its namespace change it. Those of a review were applied with its own

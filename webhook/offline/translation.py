@@ -391,7 +391,7 @@ def _objects_of_first_gangs(
     if isinstance(workload, PodCliqueSet):
         record = record_of(workload, profile.name)
     else:
-        maker = _with_pods(workload, profile, facts)[0]
+        maker = _pod_maker(workload, profile, facts)[0]
         barred = no_gang(maker)
         if barred is not None and not (barred.is_made and maker.left_to in _LABELLED):
             return
@@ -454,7 +454,7 @@ def _placeholder_notes(podgang: str, manifest: Manifest) -> Iterator[str]:
 def _translated_workload(
     workload: OptedInWorkload, profile: Profile, facts: ClusterFacts, settings: Settings
 ) -> Iterator[Translated]:
-    maker, runtime = _with_pods(workload, profile, facts)
+    maker, runtime = _pod_maker(workload, profile, facts)
     facts = knowing((workload, maker), facts)
     title = f"{workload.kind} {workload.name}, {profile.name}"
     grouped_as = settings.kinds.grouped_as(maker)
@@ -473,7 +473,7 @@ def _translated_workload(
         yield Translated(tuple(dict.fromkeys(lines)), pod.raw)
 
 
-def _with_pods(
+def _pod_maker(
     workload: OptedInWorkload, profile: Profile, facts: ClusterFacts
 ) -> tuple[OptedInWorkload, Runtime | None]:
     """Returns the workload that makes the pods, as stored: for a TrainJob its JobSet, with the record."""

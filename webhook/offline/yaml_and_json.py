@@ -254,7 +254,7 @@ def json_documents(text: str, budget: TextBudget) -> list[JsonDocument]:
     _count(text, budget)
     decoder = json.JSONDecoder(object_pairs_hook=_unique, parse_int=number, parse_float=number, parse_constant=_refuse)
     documents: list[JsonDocument] = []
-    index = _after_blank(text, 0)
+    index = _skip_blank(text, 0)
     while index < len(text):
         try:
             value, end = decoder.raw_decode(text, index)
@@ -274,7 +274,7 @@ def json_documents(text: str, budget: TextBudget) -> list[JsonDocument]:
         _refuse_depth(value, index)
         budget.document(index)
         documents.append(JsonDocument(value, index))
-        index = _after_blank(text, end)
+        index = _skip_blank(text, end)
     return documents
 
 
@@ -314,7 +314,7 @@ def _places(tokens: Iterator[re.Match[str]], opening: str) -> Places:
     return None
 
 
-def _after_blank(text: str, index: int) -> int:
+def _skip_blank(text: str, index: int) -> int:
     match = _BLANK.match(text, index)
     return index if match is None else match.end()
 
