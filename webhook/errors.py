@@ -61,8 +61,8 @@ class Problem:
 
     def __str__(self) -> str:
         allowed = f" (allowed: {', '.join(self.allowed)})" if self.allowed else ""
-        found = "" if self.found is None else f"{json.dumps(self.found, default=str, ensure_ascii=False)[:80]}: "
-        return f"{self.path or 'the document'}: {found}{self.why}{allowed}"
+        value = "" if self.found is None else f"{json.dumps(self.found, default=str, ensure_ascii=False)[:80]}: "
+        return f"{self.path or 'the document'}: {value}{self.why}{allowed}"
 
 
 class ConfigurationError(RollcallError):
@@ -71,7 +71,9 @@ class ConfigurationError(RollcallError):
     def __init__(self, source: str, problems: list[Problem]) -> None:
         self.source = source
         self.problems = tuple(problems)
-        super().__init__("\n".join(f"{_place(source, found.line, found.column)}: {found}" for found in problems))
+        super().__init__(
+            "\n".join(f"{_place(source, problem.line, problem.column)}: {problem}" for problem in problems)
+        )
 
 
 class InputError(RollcallError):
@@ -200,9 +202,8 @@ class FactsUnavailable(RollcallError):
 
 
 class Inexpressible(RollcallError):
-    """A gang that its scheduler cannot express. Nothing is translated, not even a part (`findings` say why).
-
-    `unjudged` is filled instead if the translation lacks facts.
+    """A gang that its scheduler cannot express: nothing is translated, not even a part (`findings` say why). `unjudged`
+    is filled instead if the translation lacks facts.
     """
 
     def __init__(self, findings: tuple[Finding, ...], unjudged: tuple[Unjudged, ...] = ()) -> None:
@@ -213,7 +214,7 @@ class Inexpressible(RollcallError):
     @property
     def outline(self) -> str:
         """The ids of the rules."""
-        rules = {found.rule for found in self.findings} | {missing.rule for missing in self.unjudged}
+        rules = {finding.rule for finding in self.findings} | {missing.rule for missing in self.unjudged}
         return ", ".join(sorted(rules))
 
 

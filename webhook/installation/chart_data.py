@@ -30,7 +30,6 @@ from webhook.installation.rbac import access_rules, reconciler_access_rules
 from webhook.installation.webhooks import Address, names_a_group, refuses_pods, sealed_by, webhook_configurations
 from webhook.model.gang_objects import JUDGED_PODS
 from webhook.model.known_kinds import NO_GANGS
-from webhook.model.projections import Resource
 from webhook.model.reading import Manifest
 from webhook.validators.gang_scheduler import DEFAULT_SCHEDULER
 from webhook.workloads.kueue_integration import CheckMode
@@ -54,31 +53,24 @@ class _Feature(NamedTuple):
 
 
 def chart_data(kinds: WorkloadKinds) -> dict[str, Manifest]:
-    """Returns the content of each data file of the chart by its name, for the installed backends and the built-in
-    `kinds`.
-    """
+    """Returns the content of each data file of the chart by its name, for the built-in `kinds`."""
     settings = {name: _defaults_that_matter(backend) for name, backend in installed_backends().items()}
     features = list(_features(settings, kinds))
     profiles = {
         name: {"gate": backend.gate, "controllers": list(backend.controllers), "settings": settings[name]}
         for name, backend in installed_backends().items()
     }
-    return {
-        "profiles": profiles,
-        "rights": _rights(features),
-        "webhooks": _webhooks(features),
-        "net": _net(features),
-    }
+    return {"profiles": profiles, "rights": _rights(features), "webhooks": _webhooks(features), "net": _net(features)}
 
 
 def _features(settings: Mapping[str, Mapping[str, object]], kinds: WorkloadKinds) -> Iterator[_Feature]:
-    """Yields all features; `settings` has the settings that matter of each backend."""
     yield _Feature(_ALWAYS, _settings(kinds=kinds))
     for name, backend in installed_backends().items():
         values = {key: _values(backend.settings_model)[key] for key in settings[name]}
         for chosen in product(*values.values()):
             config = dict(zip(values, chosen, strict=True))
-            feature = " ".join([name, *(f"{key}={_written(value)}" for key, value in config.items())])
+            words = (str(value).lower() if isinstance(value, bool) else str(value) for value in chosen)
+            feature = " ".join([name, *(f"{key}={word}" for key, word in zip(values, words, strict=True))])
             profile = _profile(backend, config)
             judging = _settings(profile, kinds=kinds)
             yield _Feature(feature, judging, name)
@@ -95,29 +87,25 @@ def _features(settings: Mapping[str, Mapping[str, object]], kinds: WorkloadKinds
 
 
 def _rights(features: list[_Feature]) -> dict[str, list[Manifest]]:
-    """Returns the rules of each role, with the verbs that each feature needs. Verbs that are always needed are not
-    repeated.
-    """
-    found: dict[str, dict[str, Manifest]] = {}
+    """Returns the rules of each role, with the verbs that each feature needs beside those that are always needed."""
+    rules_by_role: dict[str, dict[str, Manifest]] = {}
     for feature in features:
         for role in _roles(feature.settings):
-            rules = found.setdefault(f"{role['kind']}/{role['metadata']['name']}", {})
+            rules = rules_by_role.setdefault(f"{role['kind']}/{role['metadata']['name']}", {})
             for rule in role["rules"]:
                 what = {part: rule[part] for part in _PARTS if part in rule}
                 verbs = rules.setdefault(json.dumps(what), {**what, "verbs": {}})["verbs"]
-                known = (*verbs.get(_ALWAYS, ()), *verbs.get(feature.name, ()))
-                new = [verb for verb in rule["verbs"] if verb not in known]
+                granted = (*verbs.get(_ALWAYS, ()), *verbs.get(feature.name, ()))
+                new = [verb for verb in rule["verbs"] if verb not in granted]
                 if new:
                     verbs[feature.name] = [*verbs.get(feature.name, ()), *new]
-    return {role: list(rules.values()) for role, rules in found.items()}
+    return {role: list(rules.values()) for role, rules in rules_by_role.items()}
 
 
 def _webhooks(features: list[_Feature]) -> Manifest:
-    """Returns what the webhooks are called for: opted-in workloads; for each feature gang objects, and pods that name
-    one.
-    """
-    configuration = webhook_configurations(features[0].settings, Address(), _NAMESPACE, None)[0]
-    rules = {hook["name"]: hook["rules"] for hook in configuration["webhooks"]}
+    """Returns what the webhooks are called for: opted-in workloads, and for each feature gang objects and pods."""
+    mutating, _ = _configurations(features[0].settings)
+    rules = {hook["name"]: hook["rules"] for hook in mutating["webhooks"]}
     objects: dict[str, dict[str, list[str]]] = {}
     pods: dict[str, list[str]] = {}
     warned: dict[str, list[str]] = {}
@@ -131,16 +119,22 @@ def _webhooks(features: list[_Feature]) -> Manifest:
         if profile.backend.judged_marks:
             (pods if refuses_pods(profile) else warned)[feature.name] = [names_a_group(profile)]
     sealed = {
-        feature.scheduler: found
+        feature.scheduler: condition
         for feature in features
-        if feature.scheduler and (found := sealed_by(feature.settings.profiles[feature.scheduler])) is not None
+        if feature.scheduler and (condition := sealed_by(feature.settings.profiles[feature.scheduler])) is not None
     }
-    known = features[0].settings.kinds.known_controllers
+    kinds = features[0].settings.kinds
+    # What the templates leave out if a built-in shape is disabled.
+    shapes = {}
+    for shape in kinds.declared:
+        api = shape.resource.api
+        controller = "" if (api.group, api.kind) in NO_GANGS else f"{api.kind}.{api.group}"
+        shapes[shape.name] = {"group": api.group, "plural": shape.resource.plural, "controller": controller}
     return {
         "workloads": rules["workloads.mutate.rollcall.dev"],
         "workloadsOfNamespaces": rules["workloads-of-namespaces.mutate.rollcall.dev"],
-        "knownControllers": sorted(f"{kind}.{group}".rstrip(".") for group, kind in known),
-        "shapes": {shape.name: _disabled(shape.resource) for shape in features[0].settings.kinds.declared},
+        "knownControllers": sorted(f"{kind}.{group}".rstrip(".") for group, kind in kinds.known_controllers),
+        "shapes": shapes,
         "gangObjects": objects,
         "groupPods": pods,
         "warnedPods": warned,
@@ -148,15 +142,7 @@ def _webhooks(features: list[_Feature]) -> Manifest:
     }
 
 
-def _disabled(resource: Resource) -> Manifest:
-    """Returns what the templates leave out if a built-in shape is disabled."""
-    api = resource.api
-    kept = (api.group, api.kind) in NO_GANGS
-    return {"group": api.group, "plural": resource.plural, "controller": "" if kept else f"{api.kind}.{api.group}"}
-
-
 def _net(features: list[_Feature]) -> Manifest:
-    """Returns the variables of the ValidatingAdmissionPolicy, and the validation of each profile."""
     specs = {feature.name: net_policy(feature.settings, _NAMESPACE)[0]["spec"] for feature in features}
     validations = {
         feature.name: [specs[feature.name]["validations"][list(feature.settings.profiles).index(feature.scheduler)]]
@@ -170,45 +156,43 @@ def _defaults_that_matter(backend: BackendClass) -> dict[str, object]:
     """Returns the defaults of the settings that the data depend on: one changes them while all others stay."""
     values = _values(backend.settings_model)
     needed = {
-        chosen: repr(_needed(_settings(_profile(backend, dict(zip(values, chosen, strict=True))))))
+        chosen: repr([*_roles(settings), *_configurations(settings), *net_policy(settings, _NAMESPACE)])
         for chosen in product(*values.values())
+        for settings in (_settings(_profile(backend, dict(zip(values, chosen, strict=True)))),)
     }
     return {
         key: backend.settings_model.model_fields[key].default
         for place, key in enumerate(values)
         if any(
-            needed[(*chosen[:place], other, *chosen[place + 1 :])] != found
-            for chosen, found in needed.items()
+            needed[(*chosen[:place], other, *chosen[place + 1 :])] != objects
+            for chosen, objects in needed.items()
             for other in values[key]
         )
     }
 
 
 def _values(model: type[BackendSettings]) -> dict[str, tuple[object, ...]]:
-    """Returns the values of the settings that have few, by key. Templates go through maps in the order of their
-    keys.
-    """
-    found: dict[str, tuple[object, ...]] = {}
+    """Returns the values of the settings that have few, by key, sorted as templates go through maps."""
+    choices: dict[str, tuple[object, ...]] = {}
     for key, field in sorted(model.model_fields.items()):
         if field.annotation is bool:
-            found[key] = (False, True)
+            choices[key] = (False, True)
         elif get_origin(field.annotation) is Literal:
-            found[key] = get_args(field.annotation)
-    return found
+            choices[key] = get_args(field.annotation)
+    return choices
 
 
-def _needed(settings: Settings) -> list[Manifest]:
-    configurations = webhook_configurations(settings, Address(), _NAMESPACE, None)
-    return [*_roles(settings), *configurations, *net_policy(settings, _NAMESPACE)]
+def _configurations(settings: Settings) -> list[Manifest]:
+    return webhook_configurations(settings, Address(), _NAMESPACE, None)
 
 
 def _roles(settings: Settings) -> list[Manifest]:
-    found = [*access_rules(settings, _NAMESPACE, ""), *reconciler_access_rules(settings, _NAMESPACE, "")]
-    return [manifest for manifest in found if "rules" in manifest]
+    manifests = [*access_rules(settings, _NAMESPACE, ""), *reconciler_access_rules(settings, _NAMESPACE, "")]
+    return [manifest for manifest in manifests if "rules" in manifest]
 
 
 def _settings(*profiles: Profile, **fields: Any) -> Settings:
-    """Settings with these profiles. default-scheduler is always one of them."""
+    """Returns settings with these profiles. default-scheduler is always one of them."""
     always = _profile(installed_backends()[DEFAULT_SCHEDULER], {})
     every = {profile.name: profile for profile in (always, *profiles)}
     registration = Registration(net="Deny")
@@ -218,7 +202,3 @@ def _settings(*profiles: Profile, **fields: Any) -> Settings:
 def _profile(backend: BackendClass, config: Mapping[str, object], *, gate: bool = False) -> Profile:
     settings = backend.settings_model.model_validate(config)
     return Profile(backend(settings), Enforcement(), Enforcement(), gate=gate)
-
-
-def _written(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -50,9 +50,7 @@ _MOUNTED_SCRATCH = {"name": "scratch", "mountPath": "/tmp"}  # noqa: S108 - a vo
 
 
 def server_container(settings: Settings, options: Options) -> Manifest:
-    """`rollcall serve`: AdmissionReviews over TLS; health and metrics in plain HTTP, for clients without the
-    authority.
-    """
+    """Returns `rollcall serve`: AdmissionReviews over TLS; health and metrics in plain HTTP, for any client."""
     network, mounts = options.network, [_MOUNTED_TLS]
     arguments = [
         "serve",
@@ -86,18 +84,13 @@ def server_container(settings: Settings, options: Options) -> Manifest:
 
 
 def reconciler_container(options: Options) -> Manifest:
-    """`rollcall reconcile`. Its Lease is in the Pod's own namespace."""
+    """Returns `rollcall reconcile`. Its Lease is in the Pod's own namespace."""
     port = options.network.ports.reconciler
     space = {"name": "POD_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}}
     return {
         "name": "reconciler",
         "image": options.image,
-        "args": [
-            "reconcile",
-            *_configured(options),
-            "--lease-namespace=$(POD_NAMESPACE)",
-            f"--port={port}",
-        ],
+        "args": ["reconcile", *_configured(options), "--lease-namespace=$(POD_NAMESPACE)", f"--port={port}"],
         "env": [space],
         "ports": _container_ports({"reconciler": port}, on_host=options.beside and options.network.host_network),
         **_probes("reconciler"),
@@ -123,15 +116,15 @@ def reconciler_volumes(options: Options) -> list[Manifest]:
         {"serviceAccountToken": {"path": "token", "expirationSeconds": TOKEN_SECONDS}},
         {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
     ]
-    found: list[Manifest] = [
+    volumes: list[Manifest] = [
         {"name": "token", "projected": {"defaultMode": 0o440, "sources": sources}},
         # The root file system is read-only. Written files are small and must not reach a disk.
         {"name": "scratch", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}},
     ]
     if options.configuration is not None:
         held = {"name": options.configuration.name, "defaultMode": 0o444}
-        found.append({"name": CONFIGURATION_VOLUME, "configMap": held})
-    return found
+        volumes.append({"name": CONFIGURATION_VOLUME, "configMap": held})
+    return volumes
 
 
 def _configured(options: Options) -> list[str]:
@@ -144,7 +137,7 @@ def _mounted(options: Options, *further: Manifest) -> list[Manifest]:
 
 
 def _container_ports(ports: Mapping[str, int], *, on_host: bool) -> list[Manifest]:
-    """Returns the ports of a container. On the host network Kubernetes would add the hostPort, and a later apply could
+    """Returns the ports of a container. Kubernetes would add the hostPort on the host network, and a later apply could
     not remove it, so it is set.
     """
     return [
@@ -159,14 +152,11 @@ def _probes(port: str) -> Manifest:
     It may take a minute to start, and is restarted after half a minute without an answer. Readiness changes within
     seconds: a server that drains or has no valid certificate must get no new calls.
     """
-
-    def asked(path: str, **often: int) -> Manifest:
-        return {"httpGet": {"path": path, "port": port}, **often}
-
+    live, ready = ({"httpGet": {"path": path, "port": port}} for path in ("/healthz", "/readyz"))
     return {
-        "startupProbe": asked("/healthz", periodSeconds=1, timeoutSeconds=2, failureThreshold=60),
-        "livenessProbe": asked("/healthz", periodSeconds=10, timeoutSeconds=5, failureThreshold=3),
-        "readinessProbe": asked("/readyz", periodSeconds=2, timeoutSeconds=2, failureThreshold=2),
+        "startupProbe": {**live, "periodSeconds": 1, "timeoutSeconds": 2, "failureThreshold": 60},
+        "livenessProbe": {**live, "periodSeconds": 10, "timeoutSeconds": 5, "failureThreshold": 3},
+        "readinessProbe": {**ready, "periodSeconds": 2, "timeoutSeconds": 2, "failureThreshold": 2},
     }
 
 
@@ -194,17 +184,13 @@ def labels_of(component: str) -> dict[str, str]:
 def workloads(settings: Settings, options: Options) -> list[Manifest]:
     """Returns the Deployments, with a PodDisruptionBudget for each."""
     server, reconciler = server_container(settings, options), reconciler_container(options)
-    found = _deployment(
-        options,
-        SERVER_COMPONENT,
-        [server, reconciler] if options.beside else [server],
-        server_volumes(settings, options),
-        settings.serving.drain_seconds + GRACE_SECONDS,
-    )
+    containers = [server, reconciler] if options.beside else [server]
+    volumes, grace = server_volumes(settings, options), settings.serving.drain_seconds + GRACE_SECONDS
+    manifests = _deployment(options, SERVER_COMPONENT, containers, volumes, grace)
     if not options.beside:
         volumes = reconciler_volumes(options)
-        found += _deployment(options, RECONCILER_COMPONENT, [reconciler], volumes, RECONCILER_GRACE_SECONDS)
-    return found
+        manifests += _deployment(options, RECONCILER_COMPONENT, [reconciler], volumes, RECONCILER_GRACE_SECONDS)
+    return manifests
 
 
 def _deployment(
@@ -215,7 +201,9 @@ def _deployment(
     selector = {"matchLabels": labels_of(component)}
     network = options.network
     of_server = component == SERVER_COMPONENT
-    low_ports = {"sysctls": found} if (found := sysctls(containers)) else {}
+    low_ports = {"sysctls": kernel_settings} if (kernel_settings := sysctls(containers)) else {}
+    # Preferred, not required: a cluster with one node has two replicas as well, for rolling updates.
+    spread = {"whenUnsatisfiable": "ScheduleAnyway", "labelSelector": selector, "matchLabelKeys": ["pod-template-hash"]}
     pod: Manifest = {
         **(network.server_pod if of_server else {}),
         "serviceAccountName": name,
@@ -224,32 +212,18 @@ def _deployment(
         "priorityClassName": PRIORITY_CLASS,
         "terminationGracePeriodSeconds": grace,
         "securityContext": {**POD_SECURITY, **low_ports},
-        # Preferred, not required: a cluster with one node has two replicas as well, for rolling updates.
-        "topologySpreadConstraints": [
-            {
-                "maxSkew": 1,
-                "topologyKey": key,
-                "whenUnsatisfiable": "ScheduleAnyway",
-                "labelSelector": selector,
-                "matchLabelKeys": ["pod-template-hash"],
-            }
-            for key in _SPREAD_OVER
-        ],
+        "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": key, **spread} for key in _SPREAD_OVER],
         "containers": containers,
         "volumes": volumes,
     }
     rolling = {"type": "RollingUpdate", "rollingUpdate": _ROLL_ON_HOST if of_server and network.host_network else _ROLL}
     template = {"metadata": {"labels": labels_of(component)}, "spec": pod}
     spec = {"replicas": options.replicas, "selector": selector, "strategy": rolling, "template": template}
+    # A broken Pod must not keep a node from being drained.
+    budget = {"maxUnavailable": 1, "unhealthyPodEvictionPolicy": "AlwaysAllow", "selector": selector}
     return [
         {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec},
-        {
-            "apiVersion": "policy/v1",
-            "kind": "PodDisruptionBudget",
-            "metadata": metadata,
-            # A broken Pod must not keep a node from being drained.
-            "spec": {"maxUnavailable": 1, "unhealthyPodEvictionPolicy": "AlwaysAllow", "selector": selector},
-        },
+        {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": metadata, "spec": budget},
     ]
 
 

@@ -16,9 +16,9 @@ Source: cert-manager documentation, "Certificate resource" and "CA Injector".
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from webhook.config.settings import Settings
 from webhook.installation.deployment import (
@@ -44,7 +44,7 @@ from webhook.installation.names import (
     VALIDATING,
 )
 from webhook.installation.net_policy import net_policy
-from webhook.installation.parameters import Configuration, Options
+from webhook.installation.parameters import Configuration, Network, Options
 from webhook.installation.rbac import access_rules, reconciler_access_rules
 from webhook.installation.webhooks import Address, webhook_configurations
 from webhook.model.reading import EMPTY, Manifest
@@ -61,37 +61,29 @@ def issuers(options: Options) -> list[Manifest]:
     """Returns the self-signed authority, its issuer, and the serving certificate."""
     issuer = {"name": CA_SECRET, "kind": "Issuer", "group": "cert-manager.io"}
     names = [f"{SERVER}.{options.namespace}.svc", f"{SERVER}.{options.namespace}.svc.cluster.local"]
+    authority = {
+        "isCA": True,
+        "commonName": "rollcall",
+        "secretName": CA_SECRET,
+        "duration": _YEARS_10,
+        "renewBefore": _YEAR,
+        "privateKey": {"algorithm": "ECDSA", "size": 256, "rotationPolicy": "Never"},
+        "issuerRef": {**issuer, "name": _SELF_SIGNED},
+    }
+    serving = {
+        "secretName": TLS_SECRET,
+        "duration": _DAYS_90,
+        "renewBefore": _DAYS_30,
+        "dnsNames": names,
+        "privateKey": {"algorithm": "ECDSA", "size": 256, "rotationPolicy": "Always"},
+        "usages": ["digital signature", "server auth"],
+        "issuerRef": issuer,
+    }
     return [
-        _object(options, "Issuer", _SELF_SIGNED, {"selfSigned": {}}),
-        _object(
-            options,
-            "Certificate",
-            CA_SECRET,
-            {
-                "isCA": True,
-                "commonName": "rollcall",
-                "secretName": CA_SECRET,
-                "duration": _YEARS_10,
-                "renewBefore": _YEAR,
-                "privateKey": {"algorithm": "ECDSA", "size": 256, "rotationPolicy": "Never"},
-                "issuerRef": {**issuer, "name": _SELF_SIGNED},
-            },
-        ),
-        _object(options, "Issuer", CA_SECRET, {"ca": {"secretName": CA_SECRET}}),
-        _object(
-            options,
-            "Certificate",
-            SERVER,
-            {
-                "secretName": TLS_SECRET,
-                "duration": _DAYS_90,
-                "renewBefore": _DAYS_30,
-                "dnsNames": names,
-                "privateKey": {"algorithm": "ECDSA", "size": 256, "rotationPolicy": "Always"},
-                "usages": ["digital signature", "server auth"],
-                "issuerRef": issuer,
-            },
-        ),
+        _object(options, API_VERSION, "Issuer", _SELF_SIGNED, spec={"selfSigned": {}}),
+        _object(options, API_VERSION, "Certificate", CA_SECRET, spec=authority),
+        _object(options, API_VERSION, "Issuer", CA_SECRET, spec={"ca": {"secretName": CA_SECRET}}),
+        _object(options, API_VERSION, "Certificate", SERVER, spec=serving),
     ]
 
 
@@ -100,21 +92,24 @@ def injection(options: Options) -> dict[str, str]:
     return {INJECTED: f"{options.namespace}/{SERVER}"}
 
 
-def _object(options: Options, kind: str, name: str, spec: Manifest) -> Manifest:
-    metadata = {"name": name, "namespace": options.namespace, "labels": dict(LABELS)}
-    return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": spec}
+def _object(
+    options: Options, api_version: str, kind: str, name: str, component: str | None = None, **fields: Any
+) -> Manifest:
+    """Returns an object in Rollcall's namespace, with the labels of a component's Pods or of all."""
+    labels = dict(LABELS) if component is None else labels_of(component)
+    metadata = {"name": name, "namespace": options.namespace, "labels": labels}
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **fields}
 
 
 # The ports of API servers: that of their Service, and the usual real one.
 API_SERVER_PORTS = (443, 6443)
 _DNS_PORT = 53
+_NETWORKING = "networking.k8s.io/v1"
 _PORT_IN_URL = re.compile(r"https?://(?:[^/?#@]*@)?(?:\[[^\]]*\]|[^/?#:]*)(?::(\d+))?", re.ASCII)
 
 
 def services(settings: Settings, options: Options) -> list[Manifest]:
-    """Returns the Service that the API server calls, the one for metrics, and the one of a reconciler with its own
-    Pods.
-    """
+    """Returns the Services for the API server, for metrics, and for a reconciler with its own Pods."""
     ports = [_service_port(SERVING_PORT_NAME, SERVICE_PORT), _service_port("health", HEALTH_PORT)]
     if settings.certificates.self_managed:
         ports.append(_service_port("next", NEXT_PORT))
@@ -135,74 +130,62 @@ def network_policies(settings: Settings, options: Options) -> list[Manifest]:
         {"ports": [{"protocol": protocol, "port": _DNS_PORT} for protocol in ("UDP", "TCP")]},
         {"ports": _tcp(*API_SERVER_PORTS)},
     ]
-    found = []
+    policies = []
     if not options.network.host_network:
-        found.append(_policy(options, SERVER, SERVER_COMPONENT, _to_server(settings, options), out))
+        policies.append(_policy(options, SERVER, SERVER_COMPONENT, _server_ingress(settings, options), out))
     if not options.beside:
-        asked = [*out, *_to_servers(options)] if settings.certificates.self_managed else out
+        egress = [*out, _certificate_egress(options.network)] if settings.certificates.self_managed else out
         listened = [{"ports": _tcp(options.network.ports.reconciler)}]
-        found.append(_policy(options, RECONCILER, RECONCILER_COMPONENT, listened, asked))
+        policies.append(_policy(options, RECONCILER, RECONCILER_COMPONENT, listened, egress))
     if settings.tracing.endpoint:
-        found.append(_tracing_policy(settings.tracing.endpoint, options))
-    return found
+        # Policies are additive: this one allows all of Rollcall's Pods to send traces.
+        spec = {
+            "podSelector": {"matchLabels": dict(LABELS)},
+            "policyTypes": ["Egress"],
+            "egress": [{"ports": _tcp(port_of(settings.tracing.endpoint))}],
+        }
+        policies.append(_object(options, _NETWORKING, "NetworkPolicy", "rollcall-tracing", spec=spec))
+    return policies
 
 
-def _to_server(settings: Settings, options: Options) -> list[Manifest]:
-    """Incoming traffic of the server: calls from the configured callers, and requests for health and metrics."""
-    network, own = options.network, settings.certificates.self_managed
+def _server_ingress(settings: Settings, options: Options) -> list[Manifest]:
+    """Returns the server's incoming traffic: the configured callers, and requests for health and metrics."""
+    network, self_managed = options.network, settings.certificates.self_managed
     ports = network.ports
-    called = _tcp(ports.serving, ports.next) if own else _tcp(ports.serving)
-    found: list[Manifest] = [{"ports": called, **({"from": list(network.callers)} if network.callers else {})}]
-    if own:
+    called = _tcp(ports.serving, ports.next) if self_managed else _tcp(ports.serving)
+    ingress: list[Manifest] = [{"ports": called, **({"from": list(network.callers)} if network.callers else {})}]
+    if self_managed:
         # The reconciler checks which certificate each server presents.
-        found.append({"from": _pods_of(RECONCILER_COMPONENT), "ports": called})
-    asked = (ports.health, ports.reconciler) if options.beside else (ports.health,)
-    return [*found, {"ports": _tcp(*asked)}]
+        ingress.append({"from": _selected_pods(RECONCILER_COMPONENT), "ports": called})
+    health_ports = (ports.health, ports.reconciler) if options.beside else (ports.health,)
+    return [*ingress, {"ports": _tcp(*health_ports)}]
 
 
-def _to_servers(options: Options) -> list[Manifest]:
-    """Returns the reconciler's traffic to the servers, to see when all present the new certificate. Pods on the host
-    network cannot be selected.
-    """
-    network = options.network
+def _certificate_egress(network: Network) -> Manifest:
+    """Returns the reconciler's traffic to the servers. Pods on the host network cannot be selected."""
     ports = _tcp(network.ports.serving, network.ports.next)
-    return [{"ports": ports} if network.host_network else {"ports": ports, "to": _pods_of(SERVER_COMPONENT)}]
+    return {"ports": ports, **({} if network.host_network else {"to": _selected_pods(SERVER_COMPONENT)})}
 
 
-def _pods_of(component: str) -> list[Manifest]:
+def _selected_pods(component: str) -> list[Manifest]:
     return [{"podSelector": {"matchLabels": labels_of(component)}}]
 
 
 def port_of(url: str) -> int:
     """Returns the explicit or default port of a URL."""
-    found = _PORT_IN_URL.match(url)
-    assert found is not None, "the configuration allows no other URLs"  # noqa: S101 - said once, in config.py
-    return int(found[1]) if found[1] else 443 if url.startswith("https:") else 80
-
-
-def _tracing_policy(endpoint: str, options: Options) -> Manifest:
-    """Policies are additive: this one allows all of Rollcall's Pods to send traces."""
-    metadata = {"name": "rollcall-tracing", "namespace": options.namespace, "labels": dict(LABELS)}
-    spec = {
-        "podSelector": {"matchLabels": dict(LABELS)},
-        "policyTypes": ["Egress"],
-        "egress": [{"ports": _tcp(port_of(endpoint))}],
-    }
-    return {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": metadata, "spec": spec}
+    match = _PORT_IN_URL.match(url)
+    assert match is not None, "the configuration allows no other URLs"  # noqa: S101 - said once, in config.py
+    return int(match[1]) if match[1] else 443 if url.startswith("https:") else 80
 
 
 def _policy(options: Options, name: str, component: str, ingress: list[Manifest], egress: list[Manifest]) -> Manifest:
-    return {
-        "apiVersion": "networking.k8s.io/v1",
-        "kind": "NetworkPolicy",
-        "metadata": {"name": name, "namespace": options.namespace, "labels": labels_of(component)},
-        "spec": {
-            "podSelector": {"matchLabels": labels_of(component)},
-            "policyTypes": ["Ingress", "Egress"],
-            "ingress": ingress,
-            "egress": egress,
-        },
+    spec = {
+        "podSelector": {"matchLabels": labels_of(component)},
+        "policyTypes": ["Ingress", "Egress"],
+        "ingress": ingress,
+        "egress": egress,
     }
+    return _object(options, _NETWORKING, "NetworkPolicy", name, component, spec=spec)
 
 
 def _tcp(*ports: int) -> list[Manifest]:
@@ -210,12 +193,8 @@ def _tcp(*ports: int) -> list[Manifest]:
 
 
 def _service(options: Options, name: str, component: str, ports: list[Manifest]) -> Manifest:
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": name, "namespace": options.namespace, "labels": labels_of(component)},
-        "spec": {"type": "ClusterIP", "selector": labels_of(component), "ports": ports},
-    }
+    spec = {"type": "ClusterIP", "selector": labels_of(component), "ports": ports}
+    return _object(options, "v1", "Service", name, component, spec=spec)
 
 
 def _service_port(name: str, port: int) -> Manifest:
@@ -228,7 +207,7 @@ def everything(settings: Settings, options: Options) -> list[Manifest]:
 
 
 def _namespace(_: Settings, options: Options) -> list[Manifest]:
-    """Rollcall's namespace, with the Pod Security level that its Pods need: *privileged* only for the host network."""
+    """Returns Rollcall's namespace with its Pod Security level: *privileged* only for the host network."""
     level = "privileged" if options.network.host_network else "restricted"
     levels = {f"pod-security.kubernetes.io/{mode}": level for mode in ("enforce", "warn", "audit")}
     metadata = {"name": options.namespace, "labels": {**LABELS, **levels}}
@@ -236,72 +215,42 @@ def _namespace(_: Settings, options: Options) -> list[Manifest]:
 
 
 def _rights(settings: Settings, options: Options) -> list[Manifest]:
-    """Returns the service accounts and what they may do."""
     names = [SERVER] if options.beside else [SERVER, RECONCILER]
-    accounts: list[Manifest] = [
-        {
-            "apiVersion": "v1",
-            "kind": "ServiceAccount",
-            "metadata": {"name": name, "namespace": options.namespace, "labels": dict(LABELS)},
-            # Containers that need a token mount one.
-            "automountServiceAccountToken": False,
-        }
-        for name in names
-    ]
     return [
-        *accounts,
+        # Containers that need a token mount one.
+        *(_object(options, "v1", "ServiceAccount", name, automountServiceAccountToken=False) for name in names),
         *access_rules(settings, options.namespace, SERVER),
         *reconciler_access_rules(settings, options.namespace, *options.reconciler_accounts),
     ]
 
 
 def _configuration(_: Settings, options: Options) -> list[Manifest]:
-    """Returns the configuration file, with a hash of its content in the name: a change of it is a rollout that can be
-    undone.
-    """
+    """Returns the configuration file, with a hash of its content in the name, so that a rollout can be undone."""
     configuration = options.configuration
     if configuration is None:
         return []
-    metadata = {"name": configuration.name, "namespace": options.namespace, "labels": dict(LABELS)}
     data = {CONFIGURATION_FILE: configuration.text, **configuration.shadows}
-    return [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "immutable": True, "data": data}]
-
-
-def _quota(_: Settings, options: Options) -> list[Manifest]:
-    return [critical_pods(options)]
-
-
-def _certificates(_: Settings, options: Options) -> list[Manifest]:
-    return issuers(options) if options.cert_manager else []
-
-
-def _net(settings: Settings, options: Options) -> list[Manifest]:
-    return net_policy(settings, options.namespace)
+    return [_object(options, "v1", "ConfigMap", configuration.name, immutable=True, data=data)]
 
 
 def _webhooks(settings: Settings, options: Options) -> list[Manifest]:
-    """Returns the webhook configurations; with cert-manager's annotation if it fills in the caBundle."""
     address = Address(options.namespace, SERVER, SERVICE_PORT)
-    found = webhook_configurations(settings, address, options.namespace, options.ca_bundle)
-    return list(_annotated(found, injection(options))) if options.cert_manager else found
-
-
-def _annotated(manifests: list[Manifest], annotations: Mapping[str, str]) -> Iterator[Manifest]:
-    for manifest in manifests:
-        yield {**manifest, "metadata": {**manifest["metadata"], "annotations": dict(annotations)}}
+    configurations = webhook_configurations(settings, address, options.namespace, options.ca_bundle)
+    annotated = {"annotations": injection(options)} if options.cert_manager else {}
+    return [{**manifest, "metadata": {**manifest["metadata"], **annotated}} for manifest in configurations]
 
 
 # Each topic by the name of its file, if topics have their own files.
 TOPICS: Mapping[str, Callable[[Settings, Options], list[Manifest]]] = {
     "namespace": _namespace,
     "rights": _rights,
-    "quota": _quota,
+    "quota": lambda _, options: [critical_pods(options)],
     "configuration": _configuration,
-    "certificates": _certificates,
+    "certificates": lambda _, options: issuers(options) if options.cert_manager else [],
     "services": services,
     "network": network_policies,
     "workloads": workloads,
-    "net": _net,
+    "net": lambda settings, options: net_policy(settings, options.namespace),
     "webhooks": _webhooks,
 }
 
@@ -328,54 +277,55 @@ class Configured(NamedTuple):
     shadows: Mapping[str, str] = EMPTY
 
 
-def kustomizations(files: Configured, own: Configured, namespace: str, image: str, dump: Dump) -> Mapping[str, str]:
-    """Returns the text of each file by its path. `dump` writes an object as YAML.
-
-    `files` is the configuration for certificates from elsewhere, `own` the one for self-managed certificates.
+def kustomizations(
+    files: Configured, self_managed: Configured, namespace: str, image: str, dump: Dump
+) -> Mapping[str, str]:
+    """Returns the text of each file by its path. `dump` writes an object as YAML, `files` is the configuration for
+    certificates from elsewhere, and `self_managed` the one for self-managed certificates.
     """
-    kept, made = (Options(image, namespace, Configuration(CONFIGURATION, one.text)) for one in (files, own))
-    issued = replace(kept, cert_manager=True)
+    base_options, self_managed_options = (
+        Options(image, namespace, Configuration(CONFIGURATION, configured.text)) for configured in (files, self_managed)
+    )
+    issued = replace(base_options, cert_manager=True)
     certificates = TOPICS["certificates"](files.settings, issued)
     return {
-        **_complete("base", files, kept, dump),
+        **_complete("base", files, base_options, dump),
         "cert-manager/certificates.yaml": _documents(certificates, dump),
         "cert-manager/kustomization.yaml": GENERATED + dump(_issued(issued, dump)),
-        **_complete("self-managed", own, made, dump),
+        **_complete("self-managed", self_managed, self_managed_options, dump),
     }
 
 
 def _complete(folder: str, configured: Configured, options: Options, dump: Dump) -> dict[str, str]:
-    found = {
+    files = {
         f"{topic}.yaml": _documents(manifests, dump)
         for topic, make in TOPICS.items()
         if topic != "configuration" and (manifests := make(configured.settings, options))
     }
+    configuration = {
+        "name": CONFIGURATION,
+        "namespace": options.namespace,
+        "files": [CONFIGURATION_FILE, *(f"{name}={_SHADOWS}/{name}" for name in configured.shadows)],
+        "options": {"immutable": True, "labels": dict(LABELS)},
+    }
     kustomization = {
         **_KIND,
-        "resources": sorted(found, key=lambda path: path not in _FIRST),
-        "configMapGenerator": [
-            {
-                "name": CONFIGURATION,
-                "namespace": options.namespace,
-                "files": [CONFIGURATION_FILE, *(f"{name}={_SHADOWS}/{name}" for name in configured.shadows)],
-                "options": {"immutable": True, "labels": dict(LABELS)},
-            }
-        ],
+        "resources": sorted(files, key=lambda path: path not in _FIRST),
+        "configMapGenerator": [configuration],
         "images": [_image(options.image)],
         **_IN_ORDER,
     }
-    found["kustomization.yaml"] = GENERATED + dump(kustomization)
-    found[CONFIGURATION_FILE] = configured.text
-    found |= {f"{_SHADOWS}/{name}": text for name, text in configured.shadows.items()}
-    return {f"{folder}/{path}": text for path, text in found.items()}
+    files["kustomization.yaml"] = GENERATED + dump(kustomization)
+    files[CONFIGURATION_FILE] = configured.text
+    files |= {f"{_SHADOWS}/{name}": text for name, text in configured.shadows.items()}
+    return {f"{folder}/{path}": text for path, text in files.items()}
 
 
 def _image(written: str) -> Manifest:
-    """Returns the image that containers name, split into the fields that kustomize replaces."""
     whole, _, digest = written.partition("@")
     name, _, tag = whole.rpartition(":")
+    # The colon may belong to a registry's port.
     if not name or "/" in tag:
-        # No tag: the colon belongs to a registry's port.
         name, tag = whole, ""
     version = {"digest": digest} if digest else {"newTag": tag} if tag else {}
     return {"name": name, "newName": name, **version}
@@ -385,17 +335,9 @@ def _issued(options: Options, dump: Dump) -> Manifest:
     """Returns the base with cert-manager's certificates, and its annotation for the caBundles."""
     # A patch is a list, and kustomize requires it as text.
     added = dump({"op": "add", "path": "/metadata/annotations", "value": injection(options)})
-    return {
-        **_KIND,
-        "resources": ["../base", "certificates.yaml"],
-        "patches": [
-            {
-                "target": {"group": "admissionregistration.k8s.io", "name": f"{MUTATING}|{VALIDATING}"},
-                "patch": "- " + added.replace("\n", "\n  ").rstrip(" "),
-            }
-        ],
-        **_IN_ORDER,
-    }
+    target = {"group": "admissionregistration.k8s.io", "name": f"{MUTATING}|{VALIDATING}"}
+    patches = [{"target": target, "patch": "- " + added.replace("\n", "\n  ").rstrip(" ")}]
+    return {**_KIND, "resources": ["../base", "certificates.yaml"], "patches": patches, **_IN_ORDER}
 
 
 def _documents(manifests: Iterable[Manifest], dump: Dump) -> str:

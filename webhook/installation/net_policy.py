@@ -64,14 +64,13 @@ def net_policy(settings: Settings, own_namespace: str) -> list[Manifest]:
 def _binding(name: str, action: Action, pods: Manifest) -> Manifest:
     """Returns a binding. Two are needed, because each has only one label selector; other pods are not evaluated."""
     lower = [ceiling.name.lower() for ceiling in sorted(Action) if ceiling < action]
+    not_lower = {"key": ENFORCEMENT_LABEL, "operator": "NotIn", "values": lower}
     spec = {
         "policyName": NET,
         "validationActions": list(_ACTIONS[action]),
         "matchResources": {
             "matchPolicy": "Equivalent",
-            "namespaceSelector": {
-                "matchExpressions": [{"key": ENFORCEMENT_LABEL, "operator": "NotIn", "values": lower}]
-            },
+            "namespaceSelector": {"matchExpressions": [not_lower]},
             "objectSelector": pods,
         },
     }
@@ -113,7 +112,10 @@ def _variables(settings: Settings) -> Iterable[tuple[str, str]]:
         "variables.before.metadata.?ownerReferences.orValue([]).filter(o, o.?controller.orValue(false))",
     )
     yield "lws", _value("identity", LWS_NAME)
-    yield "owned", f"!variables.ofGrove && variables.controllers.exists(o, {_made_by_opted_in(settings)})"
+    # Whether a controller `o` makes pods of an opted-in workload, like `WorkloadKinds.place_of`.
+    job = f"(o.kind == {_text(JOBS.api.kind)} && {_GROUP} == {_text(JOBS.api.group)})"
+    makers = (job, f"({_made_by_leader_worker_set()})", *_made_by_declared(settings.kinds.candidates))
+    yield "owned", f"!variables.ofGrove && variables.controllers.exists(o, {' || '.join(makers)})"
     yield "marks", _marks_on_it()
     yield "declared", f"!variables.ofGrove && {_declared(settings.kinds)}"
     # The profile that judges the pod. A pod that the webhooks would leave unchanged has none.
@@ -124,15 +126,7 @@ def _variables(settings: Settings) -> Iterable[tuple[str, str]]:
     yield "gang", f"variables.ofGrove ? {names}"
 
 
-def _made_by_opted_in(settings: Settings) -> str:
-    """Returns whether a controller `o` makes pods of an opted-in workload, like `WorkloadKinds.place_of`."""
-    job = f"o.kind == {_text(JOBS.api.kind)} && {_GROUP} == {_text(JOBS.api.group)}"
-    known = [f"({job})", f"({_made_by_leader_worker_set()})"]
-    return " || ".join((*known, *_made_by_declared(settings.kinds.candidates)))
-
-
 def _made_by_leader_worker_set() -> str:
-    """Returns whether a controller `o` makes pods of a LeaderWorkerSet."""
     leader = "(o.name == variables.lws ? variables.before.metadata.name : o.name)"
     # Without the label, a name would have to begin with a dash to match, which is not possible.
     index = f"{leader}.substring(variables.lws.size() + 1).matches('^[0-9]+$')"
@@ -142,27 +136,27 @@ def _made_by_leader_worker_set() -> str:
 
 def _declared(kinds: WorkloadKinds) -> str:
     """Returns whether a pod is of a workload of a declared kind, as `WorkloadKinds.place_of` finds it."""
-    roles = " || ".join(f"({_in_role(shape)})" for shape in kinds.with_roles) or "false"
+    roles = " || ".join(f"({_is_role_pod(shape)})" for shape in kinds.with_roles) or "false"
     declared = " || ".join(_made_by_declared(kinds.candidates)) or "false"
     return f"variables.controllers.exists(o, {_made_by_leader_worker_set()} ? ({roles}) : {declared})"
 
 
 def _gang_made(profile: Profile, kinds: WorkloadKinds) -> str:
-    """Returns whether Rollcall makes the gang of a pod of an opted-in workload, like `Backend.makes_gangs_of`; empty if
-    it does for all kinds. A scheduler that groups some kinds itself may leave the other declared kinds to Rollcall.
+    """Returns whether Rollcall makes the gang of an opted-in pod, like `Backend.makes_gangs_of`; empty if it does for
+    all kinds. A scheduler that groups some kinds itself may leave the other declared kinds to Rollcall.
     """
     makes = profile.backend.makes_gangs_of
     if all(map(makes, VIEWS)):
         return ""
     others: dict[tuple[str, str], list[Candidate]] = {}
-    for kind, found in kinds.candidates.items():
-        if left := [one for one in found if not makes(one.shape.group_kind)]:
+    for kind, candidates in kinds.candidates.items():
+        if left := [candidate for candidate in candidates if not makes(candidate.shape.group_kind)]:
             others[kind] = left
     grouped = " || ".join(_made_by_declared(others))
     return f"variables.declared && !variables.controllers.exists(o, {grouped})" if grouped else "variables.declared"
 
 
-def _in_role(shape: WorkloadShape) -> str:
+def _is_role_pod(shape: WorkloadShape) -> str:
     """Returns whether a pod of a LeaderWorkerSet has the labels of a role of another workload, like `place_in_role`."""
     name, role = _value("identity", shape.name_label), _value("identity", shape.role_label)
     return (
@@ -172,54 +166,52 @@ def _in_role(shape: WorkloadShape) -> str:
 
 
 def _made_by_declared(of_kinds: Mapping[tuple[str, str], Iterable[Candidate]]) -> Iterator[str]:
-    """For each part of a declared kind, whether a controller `o` makes its pods, like `place_by_shape`."""
+    """Yields for each part of a declared kind whether a controller `o` makes its pods, like `place_by_shape`."""
     for (group, kind), candidates in of_kinds.items():
-        parts = " || ".join(dict.fromkeys(f"({_of_part(one.part)})" for one in candidates))
+        parts = " || ".join(dict.fromkeys(f"({_is_part_pod(candidate.part)})" for candidate in candidates))
         core = _GROUP if group else "''"
         has_no_group = "" if group else " && !o.apiVersion.contains('/')"
         yield f"(o.kind == {_text(kind)}{has_no_group} && {core} == {_text(group)} && ({parts}))"
 
 
-def _of_part(part: PartShape) -> str:
-    """Returns whether a pod has the labels of a part, and its controller `o` a name that the part's controllers
-    have.
-    """
-    found = [f"{_value('identity', key)} == {_text(value)}" for key, value in part.pod.labels]
+def _is_part_pod(part: PartShape) -> str:
+    """Returns whether a pod has the labels of a part, and its controller `o` a name of the part's controllers."""
+    conditions = [f"{_value('identity', key)} == {_text(value)}" for key, value in part.pod.labels]
     if part.pod.name_label:
-        found.append(f"{_value('identity', part.pod.name_label)} != ''")
+        conditions.append(f"{_value('identity', part.pod.name_label)} != ''")
     if part.pod.chain:
         before, after = (_name_text(text) for text in part.pod.chain[0].name.split(WORKLOAD))
         size = f"({before}).size() + ({after}).size()"
-        found.append(f"o.name.startsWith({before}) && o.name.endsWith({after}) && o.name.size() > {size}")
-    return " && ".join(found) or "true"
+        conditions.append(f"o.name.startsWith({before}) && o.name.endsWith({after}) && o.name.size() > {size}")
+    return " && ".join(conditions) or "true"
 
 
 def _name_text(written: str) -> str:
     """Returns a part of a controller's name as a CEL expression. A label that the pod lacks is in no name."""
     texts = LABEL_IN_NAME.split(written)
-    found = [
+    pieces = [
         f"variables.identity[?{_text(text)}].orValue('/')" if place % 2 else _text(text)
         for place, text in enumerate(texts)
         if text
     ]
-    return " + ".join(found) or "''"
+    return " + ".join(pieces) or "''"
 
 
 def _marks_on_it() -> str:
-    """Returns the keys of the marks of any gang scheduler that the pod has."""
-    found = []
+    key_lists = []
     for part in ("labels", "annotations"):
         keys = [mark.key for mark, _ in CLAIMS if mark.part == part and mark.value is None]
-        found.append(f"{_texts(keys)}.filter(k, variables.{part}[?k].orValue('') != '')")
+        key_lists.append(f"{_texts(keys)}.filter(k, variables.{part}[?k].orValue('') != '')")
     single = [mark for mark, _ in CLAIMS if mark.part == "spec" or mark.value is not None]
-    found += [f"({_is_on(mark)} ? [{_text(mark.key)}] : [])" for mark in single]
-    return " + ".join(found)
+    key_lists += [f"({_is_on(mark)} ? [{_text(mark.key)}] : [])" for mark in single]
+    return " + ".join(key_lists)
 
 
 def _validation(profile: Profile, kinds: WorkloadKinds) -> Manifest:
     """Returns the validation of pods that one profile judges; it passes if `variables.profile` is another one."""
     alternatives = [f"variables.profile != {_text(profile.name)}"]
-    alternatives.append(f"(variables.ofGrove ? ({_grove_s(profile)}) : ({_opted_in(profile, kinds)}))")
+    of_grove, of_workload = _is_grove_pod_prepared(profile), _is_workload_pod_prepared(profile, kinds)
+    alternatives.append(f"(variables.ofGrove ? ({of_grove}) : ({of_workload}))")
     return {
         "expression": " || ".join(alternatives),
         "message": f"a pod{_complaint(profile)}",
@@ -233,20 +225,17 @@ def _complaint(profile: Profile) -> str:
     if not ways and profile.name == DEFAULT_SCHEDULER:
         ways = [f"the annotation {STAMP_ANNOTATION}"]
     lacks = f", {' or '.join(ways)}" if ways else ""
+    wrong = f"it is for {profile.name} and lacks what this scheduler needs to find the gang: the schedulerName{lacks}"
     if profile.name == DEFAULT_SCHEDULER:
         wrong = f"it names {profile.name}, as every pod does by default, without a mark of the gang{lacks}"
-    else:
-        wrong = (
-            f"it is for {profile.name} and lacks what this scheduler needs to find the gang: the schedulerName{lacks}"
-        )
     return (
         f" would start without its gang: {wrong}; it bypassed Rollcall, or its workload predates it; "
         f"recreate it while Rollcall is running, or see docs/explanation/net.md for pods that must not be changed"
     )
 
 
-def _grove_s(profile: Profile) -> str:
-    """For a pod of Grove with this scheduler: whether it has the scheduler's marks, or another system's."""
+def _is_grove_pod_prepared(profile: Profile) -> str:
+    """Returns whether a pod of Grove with this scheduler has the scheduler's marks, or another system's."""
     ways = profile.backend.membership
     if () not in ways:
         whole = _any_of(ways)
@@ -258,9 +247,8 @@ def _grove_s(profile: Profile) -> str:
     return f"{whole} || {_other_than([mark.key for marks in ways for mark in marks])}"
 
 
-def _opted_in(profile: Profile, kinds: WorkloadKinds) -> str:
-    """For a pod of an opted-in workload recorded for this scheduler: whether it is prepared, or claimed by another
-    system.
+def _is_workload_pod_prepared(profile: Profile, kinds: WorkloadKinds) -> str:
+    """Returns whether a pod of an opted-in workload for this scheduler is prepared, or claimed by another system.
 
     A prepared pod names the scheduler. If Rollcall makes the gang, it also names its group, or has the stamp of a pod
     that no gang needs. If the scheduler makes the gangs of some kinds, that depends on the pod's controller.
@@ -271,14 +259,13 @@ def _opted_in(profile: Profile, kinds: WorkloadKinds) -> str:
     prepared = f"variables.scheduler == {_text(profile.name)}"
     if any(map(backend.makes_gangs_of, kinds.views)) and () not in backend.membership:
         alone = f"{_value('annotations', STAMP_ANNOTATION)} == {_text(alone_stamp(profile.name))}"
-        made = _gang_made(profile, kinds)
-        grouped = f"!({made}) || " if made else ""
+        gang_made = _gang_made(profile, kinds)
+        grouped = f"!({gang_made}) || " if gang_made else ""
         prepared += f" && ({grouped}variables.marks.size() > 0 || {alone} || {_any_of(backend.membership)})"
     return f"{foreign} || {_other_than(read)} || ({prepared})"
 
 
 def _other_than(keys: list[str]) -> str:
-    """Returns whether the pod has a mark that is not in `keys`."""
     return f"variables.marks.exists(k, !(k in {_texts(keys)}))" if keys else "variables.marks.size() > 0"
 
 
@@ -290,8 +277,8 @@ def _is_on(mark: Mark) -> str:
     if mark.part == "spec":
         # Some versions of Kubernetes lack the field; `dyn` avoids the check against the schema.
         return f"has(dyn(object).spec.{mark.key})"
-    wanted = "!= ''" if mark.value is None else f"== {_text(mark.value)}"
-    return f"{_value(mark.part, mark.key)} {wanted}"
+    comparison = "!= ''" if mark.value is None else f"== {_text(mark.value)}"
+    return f"{_value(mark.part, mark.key)} {comparison}"
 
 
 def _shown(mark: Mark) -> str:

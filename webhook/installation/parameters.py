@@ -47,10 +47,10 @@ class ClientCertificates(NamedTuple):
     @classmethod
     def read(cls, written: str, names: tuple[str, ...]) -> Self:
         """Parses `configmap/NAME` or `secret/NAME`. Raises `ValueError`."""
-        found = re.fullmatch(WRITTEN, written)
-        if found is None:
+        match = re.fullmatch(WRITTEN, written)
+        if match is None:
             raise ValueError(f"{written!r} is neither configmap/NAME nor secret/NAME")
-        return cls(found[1], found[2], names)
+        return cls(match[1], match[2], names)
 
     @property
     def arguments(self) -> list[str]:
@@ -130,13 +130,12 @@ class Network:
     def server_pod(self) -> Manifest:
         """The network fields of the server's Pods."""
         policy = self.dns_policy or (DnsPolicy.CLUSTER_FIRST_WITH_HOST_NET if self.host_network else None)
-        found: Manifest = {"hostNetwork": True} if self.host_network else {}
-        return found if policy is None else {**found, "dnsPolicy": policy.value}
+        fields: Manifest = {"hostNetwork": True} if self.host_network else {}
+        return fields if policy is None else {**fields, "dnsPolicy": policy.value}
 
 
 def sysctls(containers: Iterable[Manifest]) -> list[Manifest]:
-    """Returns the sysctls that let unprivileged processes listen on the lowest port of these containers, in their Pod's
-    own network.
+    """Returns the sysctls that let unprivileged processes listen on the lowest port in their Pod's own network.
 
     Source: Kubernetes documentation, "Using sysctls in a Kubernetes Cluster": it is among the safe ones.
     """
@@ -160,9 +159,7 @@ class ReconcilerPlace(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """The mounted configuration file: its text, the name of its ConfigMap, and the text of each shadow's file beside
-    it.
-    """
+    """The mounted configuration file: its text, the name of its ConfigMap, and the text of each shadow's file."""
 
     name: str
     text: str
@@ -201,18 +198,16 @@ class Options:
 
 
 def named_by_content(text: str, shadows: Mapping[str, str] = EMPTY) -> Configuration:
-    """Returns the configuration file, and those of its shadows, as a ConfigMap with a hash of its content in the
-    name.
-    """
+    """Returns the configuration file and its shadows as a ConfigMap with a hash of its content in the name."""
     content = "\0".join((text, *(part for item in sorted(shadows.items()) for part in item)))
     return Configuration(f"rollcall-{sha256(content.encode()).hexdigest()[:10]}", text, shadows)
 
 
-def placed(settings: Settings, wanted: ReconcilerPlace | None) -> ReconcilerPlace:
-    """Returns where the reconciler runs: as `wanted`, but in its own Pods if it holds the authority's key.
+def placed(settings: Settings, requested: ReconcilerPlace | None) -> ReconcilerPlace:
+    """Returns where the reconciler runs: as `requested`, but in its own Pods if it holds the authority's key.
 
     The server must not be able to read that key, and all containers of a Pod share one service account.
     """
     if settings.certificates.self_managed:
         return ReconcilerPlace.DEPLOYMENT
-    return wanted or ReconcilerPlace.DEPLOYMENT
+    return requested or ReconcilerPlace.DEPLOYMENT

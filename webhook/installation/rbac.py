@@ -6,6 +6,7 @@ no CRD of its own: its state is in labels and in the schedulers' objects.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from webhook.config.settings import Settings, followed_projections
@@ -21,7 +22,7 @@ from webhook.installation.names import (
     TLS_SECRET,
     VALIDATING,
 )
-from webhook.model import grove, kueue
+from webhook.model import kueue
 from webhook.model.gang_objects import REPORTS
 from webhook.model.keys import Api
 from webhook.model.kueue_objects import ADMISSION_CHECK_KIND, WORKLOAD_KIND
@@ -35,9 +36,8 @@ _BUILT_IN = {"", "apps", "batch", "resource.k8s.io", "scheduling.k8s.io"}
 
 
 class NeededKind(NamedTuple):
-    """A CustomResourceDefinition: its name, the version that is used, and its users.
-
-    If a `required` one is missing, no workload of that scheduler is admitted; the others are read if served.
+    """A CustomResourceDefinition: its name, the version that is used, and its users. If a `required` one is missing, no
+    workload of that scheduler is admitted; the others are read if served.
     """
 
     name: str
@@ -48,16 +48,16 @@ class NeededKind(NamedTuple):
 
 def needed_kinds(settings: Settings) -> list[NeededKind]:
     """Returns the CustomResourceDefinitions that the enabled profiles need, the required ones first."""
-    found: dict[Api, NeededKind] = {}
+    kinds: dict[Api, NeededKind] = {}
 
     def add(resource: Resource, who: str, *, required: bool) -> None:
         api = resource.api
         if api.group in _BUILT_IN:
             return
-        known = found.get(api)
-        wanted_by = (who,) if known is None else tuple(dict.fromkeys((*known.wanted_by, who)))
-        needed = required or (known is not None and known.required)
-        found[api] = NeededKind(resource.qualified, api.version, wanted_by, needed)
+        earlier = kinds.get(api)
+        wanted_by = (who,) if earlier is None else tuple(dict.fromkeys((*earlier.wanted_by, who)))
+        needed = required or (earlier is not None and earlier.required)
+        kinds[api] = NeededKind(resource.qualified, api.version, wanted_by, needed)
 
     for projection in (POD_CLIQUE_SETS, POD_GANGS):
         add(projection.resource, "Grove", required=True)
@@ -79,18 +79,25 @@ def needed_kinds(settings: Settings) -> list[NeededKind]:
                     add(projection.resource, f"shadow {shadow.name}", required=False)
     for resource in (*settings.kinds.admitted, *(projection.resource for projection in settings.kinds.projections)):
         add(resource, "other workloads", required=False)
-    followed = dict.fromkeys(
-        one for objects in (True, False) for one in followed_projections(settings, objects=objects)
-    )
-    for projection in followed:
+    followed = (followed_projections(settings, objects=objects) for objects in (True, False))
+    for projection in dict.fromkeys(projection for projections in followed for projection in projections):
         if projection.resource.api.group == kueue.GROUP:
             add(projection.resource, "Kueue", required=False)
-    return sorted(found.values(), key=lambda kind: not kind.required)
+    return sorted(kinds.values(), key=lambda kind: not kind.required)
+
+
+def _rule(group: str, plural: str, *verbs: str, names: Sequence[str] = ()) -> Manifest:
+    restricted = {"resourceNames": list(names)} if names else {}
+    return {"apiGroups": [group], "resources": [plural], **restricted, "verbs": list(verbs)}
+
+
+def _rule_on(resource: Resource, *verbs: str, part: str = "") -> Manifest:
+    """Returns a rule on a kind, or on a `part` of its objects such as `/status`."""
+    return _rule(resource.api.group, resource.plural + part, *verbs)
 
 
 # Server-side apply is a patch that may create.
 _WRITING = ("list", "watch", "create", "patch", "delete")
-_BINDINGS = TOPOLOGY_BINDINGS.resource
 
 
 def access_rules(settings: Settings, namespace: str, account: str) -> list[Manifest]:
@@ -98,27 +105,39 @@ def access_rules(settings: Settings, namespace: str, account: str) -> list[Manif
     # An object that a watch has not delivered yet is read by name.
     rules = _reading(settings, "get", "list", "watch", objects=True)
     # To see whether a PodCliqueSet that is being adopted has pods on nodes.
-    rules.append({"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]})
+    rules.append(_rule("", "pods", "list"))
     return _bound("ClusterRole", SERVER_ROLE, rules, namespace, account)
 
 
 def reconciler_access_rules(settings: Settings, namespace: str, *accounts: str) -> list[Manifest]:
-    """Returns the ClusterRole of the reconciler, the Role for its Lease and its records of losses, and their bindings
-    to service accounts.
-    """
+    """Returns the ClusterRole of the reconciler, the Role for its Lease and records of losses, and their bindings."""
+    # The series of an event is changed, which counts the gangs that share it.
+    cluster = [*_gang_rules(settings), _rule("events.k8s.io", "events", "create", "patch")]
+    # A create request has no name yet, so resourceNames cannot restrict it.
+    namespaced = [
+        _rule("coordination.k8s.io", "leases", "create"),
+        _rule("coordination.k8s.io", "leases", "get", "update", names=[LEASE_NAME]),
+        _rule("", "configmaps", "create"),
+        _rule("", "configmaps", "get", "patch", "delete", names=LOSS_RECORDS),
+    ]
+    if settings.certificates.self_managed:
+        cluster += _certificate_rules(namespace)
+        namespaced += _CERTIFICATE_RULES
+    return [
+        *_bound("ClusterRole", RECONCILER_ROLE, cluster, namespace, *accounts),
+        *_bound("Role", RECONCILER_ROLE, namespaced, namespace, *accounts),
+    ]
+
+
+def _gang_rules(settings: Settings) -> list[Manifest]:
+    """Returns the rules for gangs, their pods and objects, and for what the settings turn on."""
     rules = _reading(settings, "list", "watch", objects=False)
     for profile in settings.profiles.values():
-        for group, plural in dict.fromkeys(
-            (one.resource.api.group, one.resource.plural) for one in profile.backend.trees
-        ):
-            rules.append({"apiGroups": [group], "resources": [plural], "verbs": ["list", "watch"]})
-        for api in profile.backend.writable_kinds:
-            rules.append({"apiGroups": [api.group], "resources": [f"{api.kind.lower()}s"], "verbs": list(_WRITING)})
+        rules += [_rule_on(tree.resource, "list", "watch") for tree in profile.backend.trees]
+        rules += [_rule(api.group, f"{api.kind.lower()}s", *_WRITING) for api in profile.backend.writable_kinds]
     # Gangs are judged by their pods, and the stage of a gang is read from them.
     made_by = [*OF_GROVE, *(settings.kinds.pod_controllers if settings.makes_opted_in_gangs else ())]
-    rules += [
-        {"apiGroups": [found.api.group], "resources": [found.plural], "verbs": ["list", "watch"]} for found in made_by
-    ]
+    rules += [_rule_on(controller, "list", "watch") for controller in made_by]
     pods = ["list", "watch"]
     if any(profile.gate for profile in settings.profiles.values()):
         pods.append("patch")
@@ -129,136 +148,71 @@ def reconciler_access_rules(settings: Settings, namespace: str, *accounts: str) 
         pods += ["get", "patch", "delete"]
     if "oldMembership" in settings.remedies.causes:
         pods += ["get", "delete"]
-    rules.append({"apiGroups": [""], "resources": ["pods"], "verbs": pods})
+    rules.append(_rule("", "pods", *pods))
     if "groveGate" in settings.remedies.causes:
-        sets = POD_CLIQUE_SETS.resource
-        rules.append({"apiGroups": [sets.api.group], "resources": [sets.plural], "verbs": ["patch"]})
+        rules.append(_rule_on(POD_CLIQUE_SETS.resource, "patch"))
     # One is read, and its status written, for the condition of a PodGang that lost pods.
-    podgangs = POD_GANGS.resource
-    rules += [
-        {"apiGroups": [podgangs.api.group], "resources": [podgangs.plural], "verbs": ["list", "watch", "get"]},
-        {"apiGroups": [podgangs.api.group], "resources": [f"{podgangs.plural}/status"], "verbs": ["patch"]},
-    ]
-    rules += _writing_topologies(settings)
+    rules.append(_rule_on(POD_GANGS.resource, "list", "watch", "get"))
+    rules.append(_rule_on(POD_GANGS.resource, "patch", part="/status"))
+    rules += _topology_rules(settings)
     if settings.admission_check is not CheckMode.OFF:
-        rules += _answering_checks(settings)
+        # To read a Workload and its objects when Kueue asks, and to answer.
+        rules += [_rule_on(kind, "get") for kind in (WORKLOAD_KIND, *settings.kinds.admitted, *OWNERS_BESIDES)]
+        rules += [_rule_on(kind, "patch", part="/status") for kind in (WORKLOAD_KIND, ADMISSION_CHECK_KIND)]
     if settings.auditing.open_reports:
-        rules += _auditing(settings)
-    # A blockOwnerDeletion reference needs the right to set the owner's finalizers.
-    owners = [POD_CLIQUE_SETS.resource, POD_GANGS.resource]
+        rules += _audit_rules(settings)
     workloads = settings.gang_workloads.values()
-    owners += workloads
-    rules += [
-        {"apiGroups": [found.api.group], "resources": [found.plural], "verbs": ["list", "watch"]} for found in workloads
-    ]
-    rules += [
-        {"apiGroups": [found.api.group], "resources": [f"{found.plural}/finalizers"], "verbs": ["update"]}
-        for found in owners
-    ]
-    # The series of an event is changed, which counts the gangs that share it.
-    events = {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]}
-    # A create request has no name yet, so resourceNames cannot restrict it.
-    leases = [
-        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},
-        {
-            "apiGroups": ["coordination.k8s.io"],
-            "resources": ["leases"],
-            "resourceNames": [LEASE_NAME],
-            "verbs": ["get", "update"],
-        },
-    ]
-    records = [
-        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]},
-        {
-            "apiGroups": [""],
-            "resources": ["configmaps"],
-            "resourceNames": list(LOSS_RECORDS),
-            "verbs": ["get", "patch", "delete"],
-        },
-    ]
-    cluster, own = _keeping_certificates(namespace) if settings.certificates.self_managed else ([], [])
+    rules += [_rule_on(workload, "list", "watch") for workload in workloads]
+    # A blockOwnerDeletion reference needs the right to set the owner's finalizers.
+    owners = (POD_CLIQUE_SETS.resource, POD_GANGS.resource, *workloads)
+    return rules + [_rule_on(owner, "update", part="/finalizers") for owner in owners]
+
+
+# In Rollcall's namespace, for self-managed certificates.
+_CERTIFICATE_RULES = (
+    _rule("", "secrets", "create"),
+    _rule("", "secrets", "get", "list", "watch", "update", names=[CA_SECRET, TLS_SECRET]),
+    # Only as a dry run: creating one shows whether the API server trusts the next authority.
+    _rule("", "configmaps", "create"),
+    # To find the servers and their ports, and see which certificate each presents.
+    _rule("", "services", "get", names=[SERVER]),
+    _rule("discovery.k8s.io", "endpointslices", "list"),
+)
+
+
+def _certificate_rules(namespace: str) -> list[Manifest]:
+    """Returns the rules on the cluster for self-managed certificates."""
+    group = "admissionregistration.k8s.io"
+    # With OwnerReferencesPermissionEnforcement, setting ownerReferences needs the right to delete the object; nothing
+    # is deleted.
+    verbs = ("get", "list", "watch", "patch", "delete")
     return [
-        *_bound("ClusterRole", RECONCILER_ROLE, [*rules, events, *cluster], namespace, *accounts),
-        *_bound("Role", RECONCILER_ROLE, [*leases, *records, *own], namespace, *accounts),
+        _rule(group, "mutatingwebhookconfigurations", *verbs, names=[MUTATING]),
+        _rule(group, "validatingwebhookconfigurations", *verbs, names=[VALIDATING]),
+        # For its uid: the namespace owns the configurations.
+        _rule("", "namespaces", "get", names=[namespace]),
     ]
 
 
-def _keeping_certificates(namespace: str) -> tuple[list[Manifest], list[Manifest]]:
-    """Returns the rules for self-managed certificates: those for the cluster, and those for Rollcall's namespace."""
-    configurations = [
-        {
-            "apiGroups": ["admissionregistration.k8s.io"],
-            "resources": [plural],
-            "resourceNames": [name],
-            # With OwnerReferencesPermissionEnforcement, setting ownerReferences needs the right to delete the object;
-            # nothing is deleted.
-            "verbs": ["get", "list", "watch", "patch", "delete"],
-        }
-        for plural, name in (
-            ("mutatingwebhookconfigurations", MUTATING),
-            ("validatingwebhookconfigurations", VALIDATING),
-        )
-    ]
-    # For its uid: the namespace owns the configurations.
-    space = {"apiGroups": [""], "resources": ["namespaces"], "resourceNames": [namespace], "verbs": ["get"]}
-    own = [
-        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]},
-        {
-            "apiGroups": [""],
-            "resources": ["secrets"],
-            "resourceNames": [CA_SECRET, TLS_SECRET],
-            "verbs": ["get", "list", "watch", "update"],
-        },
-        # Only as a dry run: creating one shows whether the API server trusts the next authority.
-        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]},
-        # To find the servers and their ports, and see which certificate each presents.
-        {"apiGroups": [""], "resources": ["services"], "resourceNames": [SERVER], "verbs": ["get"]},
-        {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list"]},
-    ]
-    return [*configurations, space], own
-
-
-def _writing_topologies(settings: Settings) -> list[Manifest]:
-    """Returns the rules for the topology objects of the enabled schedulers, and for the owners of those that are
-    written.
-    """
+def _topology_rules(settings: Settings) -> list[Manifest]:
+    """Returns the rules for the topology objects of the enabled schedulers, and for the owners of written ones."""
     backends = [profile.backend for profile in settings.profiles.values()]
     followed = [(kind, backend) for backend in backends if (kind := backend.topology_kind) is not None]
-    compared = [kind for kind, backend in followed if not backend.topology_written]
-    kinds = [kind for kind, backend in followed if backend.topology_written]
-    reading = [
-        {"apiGroups": [kind.api.group], "resources": [kind.plural], "verbs": ["list", "watch"]} for kind in compared
-    ]
-    if not kinds:
-        return reading
-    finalizing = {"apiGroups": [grove.GROUP], "resources": [f"{_BINDINGS.plural}/finalizers"], "verbs": ["update"]}
-    return [
-        *reading,
-        *({"apiGroups": [kind.api.group], "resources": [kind.plural], "verbs": list(_WRITING)} for kind in kinds),
-        finalizing,
-    ]
+    rules = [_rule_on(kind, "list", "watch") for kind, backend in followed if not backend.topology_written]
+    if written := [_rule_on(kind, *_WRITING) for kind, backend in followed if backend.topology_written]:
+        rules += [*written, _rule_on(TOPOLOGY_BINDINGS.resource, "update", part="/finalizers")]
+    return rules
 
 
-def _answering_checks(settings: Settings) -> list[Manifest]:
-    """Returns the rules to read a Workload and its objects when Kueue asks, and to answer."""
-    read = (WORKLOAD_KIND, *settings.kinds.admitted, *OWNERS_BESIDES)
-    written = (WORKLOAD_KIND, ADMISSION_CHECK_KIND)
-    return [
-        *({"apiGroups": [one.api.group], "resources": [one.plural], "verbs": ["get"]} for one in read),
-        *({"apiGroups": [one.api.group], "resources": [f"{one.plural}/status"], "verbs": ["patch"]} for one in written),
-    ]
-
-
-def _auditing(settings: Settings) -> list[Manifest]:
+def _audit_rules(settings: Settings) -> list[Manifest]:
     """Returns the rules to list everything that is audited, with the facts that admission has, and to write reports."""
-    resources = [one for kind in settings.kinds.views for one in settings.kinds.written(kind)]
-    kinds = {(one.api.group, one.plural) for one in resources}
+    resources = [resource for kind in settings.kinds.views for resource in settings.kinds.written(kind)]
+    kinds = {(resource.api.group, resource.plural) for resource in resources}
     kinds |= {(judged.group, judged.plural) for profile in settings.profiles.values() for judged in profile.judged}
-    writing = ["list", "create", "patch", "delete"]
     return [
         *_reading(settings, "list", objects=True),
-        *({"apiGroups": [group], "resources": [plural], "verbs": ["list"]} for group, plural in sorted(kinds)),
-        {"apiGroups": [REPORTS.api.group], "resources": [REPORTS.plural], "verbs": writing},
+        *(_rule(group, plural, "list") for group, plural in sorted(kinds)),
+        _rule_on(REPORTS, "list", "create", "patch", "delete"),
     ]
 
 
@@ -282,23 +236,18 @@ def _bound(kind: str, name: str, rules: list[Manifest], namespace: str, *account
 
 def _reading(settings: Settings, *verbs: str, objects: bool) -> list[Manifest]:
     """Returns the rules to read the facts of the enabled schedulers, with or without those for judging `objects`."""
+    # The API server takes the name of a list or watch from its fieldSelector.
     return [
-        {
-            "apiGroups": [found.resource.api.group],
-            "resources": [found.resource.plural],
-            # The API server takes the name of a list or watch from its fieldSelector.
-            **({} if found.named is None else {"resourceNames": [found.named]}),
-            "verbs": list(verbs),
-        }
-        for found in followed_projections(settings, objects=objects)
+        _rule(api.group, plural, *verbs, names=() if projection.named is None else (projection.named,))
+        for projection in followed_projections(settings, objects=objects)
+        for api, plural, _ in (projection.resource,)
     ]
 
 
 def _merged(rules: list[dict[str, Any]]) -> list[Manifest]:
-    """Returns the rules merged to one for each kind and name, with the verbs of all of them."""
-    found: dict[tuple[str, ...], Manifest] = {}
+    merged: dict[tuple[str, ...], Manifest] = {}
     for rule in rules:
         key = (*rule["apiGroups"], "", *rule["resources"], "", *rule.get("resourceNames", ()))
-        known = found.setdefault(key, {**rule, "verbs": []})
-        known["verbs"] += [verb for verb in rule["verbs"] if verb not in known["verbs"]]
-    return list(found.values())
+        merged_rule = merged.setdefault(key, {**rule, "verbs": []})
+        merged_rule["verbs"] += [verb for verb in rule["verbs"] if verb not in merged_rule["verbs"]]
+    return list(merged.values())

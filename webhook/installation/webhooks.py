@@ -12,7 +12,7 @@ on the server's own life.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -42,27 +42,12 @@ from webhook.validators.registry import SEAL_ANNOTATION
 NOT_EXEMPT = "not-exempt"
 
 
-def own_users(namespace: str) -> tuple[str, ...]:
-    """Returns the users that the reconciler may have: the server's service account in the server's Pods, another one in
-    its own Pods.
-
-    During an upgrade from one to the other both write, so both are always included.
-    """
-    return service_account(namespace, SERVER), service_account(namespace, RECONCILER)
-
-
 def installed_in(settings: Settings, namespace: str) -> Settings:
-    """Returns the settings for an installation in that namespace: its service accounts are the reconcilers, unless the
-    configuration names others.
-    """
-    reconcilers = settings.tenancy.reconcilers or own_users(namespace)
-    return replace(settings, tenancy=replace(settings.tenancy, reconcilers=reconcilers))
-
-
-def not_exempt(users: Iterable[str]) -> Manifest:
-    """Returns the matchCondition with which the API server does not call the webhook for writes by one of `users`."""
-    named = json.dumps(sorted(users), separators=(",", ":"))
-    return {"name": NOT_EXEMPT, "expression": f"!(request.userInfo.username in {named})"}
+    """Returns the settings for that namespace: its service accounts are the reconcilers, unless others are set."""
+    # The server's service account in the server's Pods, another one in its own Pods. Both write during an upgrade from
+    # one to the other.
+    own_users = service_account(namespace, SERVER), service_account(namespace, RECONCILER)
+    return replace(settings, tenancy=replace(settings.tenancy, reconcilers=settings.tenancy.reconcilers or own_users))
 
 
 _USER = "request.userInfo.username"
@@ -76,7 +61,8 @@ def unsealed(settings: Settings) -> Manifest | None:
 
     If a webhook may stay without an answer, `/mutate` may not have seen the pod, and its seal says nothing.
     """
-    sealed = sorted(f"({found})" for profile in settings.profiles.values() if (found := sealed_by(profile)) is not None)
+    conditions = map(sealed_by, settings.profiles.values())
+    sealed = sorted(f"({condition})" for condition in conditions if condition is not None)
     if not sealed or not settings.registration.must_answer:
         return None
     users = _operators(settings.tenancy.grove_operators)
@@ -84,7 +70,7 @@ def unsealed(settings: Settings) -> Manifest | None:
 
 
 def sealed_by(profile: Profile) -> str | None:
-    """Returns a CEL expression: whether a pod has the seal of that profile and no trait that its rules look for. None
+    """Returns a CEL expression: whether a pod has the seal of that profile and no trait that its rules look for; None
     if the profile seals no pods.
 
     It does not depend on the settings of the profile: under settings that let no pod be sealed, `/mutate` seals none.
@@ -93,23 +79,21 @@ def sealed_by(profile: Profile) -> str | None:
     if seal is None:
         return None
     podgang, podclique = (_value("labels", key) for key in (grove.LABEL_PODGANG, grove.LABEL_PODCLIQUE))
-    named = f'{podgang} + "/" + {podclique} + "/{seal.digest}"'
+    seal_text = f'{podgang} + "/" + {podclique} + "/{seal.digest}"'
     scheduled = f"object.spec.schedulerName == {json.dumps(profile.name)}"
-    found = f"{scheduled} && {_value('annotations', SEAL_ANNOTATION)} == {named}"
-    return f"{found} && !({seal.traits})" if seal.traits else found
+    sealed = f"{scheduled} && {_value('annotations', SEAL_ANNOTATION)} == {seal_text}"
+    return f"{sealed} && !({seal.traits})" if seal.traits else sealed
 
 
 def _operators(users: tuple[str, ...]) -> str:
-    """Returns a CEL expression: whether the user is one of `users`, of which service accounts may be in any
-    namespace.
-    """
-    named = sorted(user for user in users if not user.startswith(_ACCOUNT))
+    """Returns a CEL expression: whether the user is one of `users`; service accounts may be in any namespace."""
+    exact = sorted(user for user in users if not user.startswith(_ACCOUNT))
     anywhere = sorted(user.removeprefix(_ACCOUNT) for user in users if user.startswith(_ACCOUNT))
     parts = f'{_USER}.split(":")'
     account = f'({_USER}.startsWith("system:serviceaccount:") && {parts}.size() == 4 && {parts}[3] in '
-    found = [f"{_USER} in {_compact(named)}"] if named else []
-    found += [f"{account}{_compact(anywhere)})"] if anywhere else []
-    return f"({' || '.join(found)})" if found else "false"
+    conditions = [f"{_USER} in {_compact(exact)}"] if exact else []
+    conditions += [f"{account}{_compact(anywhere)})"] if anywhere else []
+    return f"({' || '.join(conditions)})" if conditions else "false"
 
 
 def _value(part: str, key: str) -> str:
@@ -131,6 +115,10 @@ _NOT_LEAVING = {
 }
 
 
+# The kind of a webhook, its path, its rules, and what narrows it.
+_Hook = tuple[str, str, list[Manifest], Manifest]
+
+
 class Address(NamedTuple):
     """Where the API server finds the webhook: a Service (namespace, name, port), or the start of a URL."""
 
@@ -147,7 +135,6 @@ def webhook_configurations(
 ) -> list[Manifest]:
     """Returns the MutatingWebhookConfiguration and the ValidatingWebhookConfiguration. `ca_bundle` is PEM in base64."""
     common = _common(settings, own_namespace)
-
     outside = common["namespaceSelector"]["matchExpressions"]
 
     def hook(kind: str, path: str, rules: list[Manifest], narrowed: Manifest) -> Manifest:
@@ -161,44 +148,28 @@ def webhook_configurations(
             "namespaceSelector": {"matchExpressions": [*outside, *inside]},
         }
 
-    def only_unsealed(path: str) -> Manifest:
-        condition = unsealed(settings) if path == "validate" else None
-        return {} if condition is None else {"matchConditions": [condition]}
-
     def hooks(path: str) -> list[Manifest]:
-        found = [
-            hook(
-                "podcliquesets",
-                path,
-                [_rule(grove.GROUP, "v1alpha1", "podcliquesets", "CREATE", "UPDATE")],
-                {"matchConditions": [_NOT_LEAVING]},
-            ),
-            hook(
-                "pods",
-                path,
-                [_rule("", "v1", "pods", "CREATE")],
-                {"objectSelector": _selected(_IN_PODGANG), **only_unsealed(path)},
-            ),
+        sets = [_rule(grove.GROUP, "v1alpha1", "podcliquesets", "CREATE", "UPDATE")]
+        condition = unsealed(settings) if path == "validate" else None
+        only_unsealed = {} if condition is None else {"matchConditions": [condition]}
+        registered = [
+            hook("podcliquesets", path, sets, {"matchConditions": [_NOT_LEAVING]}),
+            hook("pods", path, [_POD_RULE], {"objectSelector": _selected(_IN_PODGANG), **only_unsealed}),
         ]
-        found += [hook(*one) for one in _opted_in_hooks(settings, path)]
+        registered += [hook(*definition) for definition in _opted_in_hooks(settings, path)]
         if path == "validate":
-            found += [hook(*one) for one in _object_hooks(settings, own_namespace)]
+            registered += [hook(*definition) for definition in _object_hooks(settings, own_namespace)]
             # Only a warning is at stake.
-            warned = (
-                _scale_hook(),
-                *_unknown_kind_hooks(settings),
-                *_marked_pod_hooks("warned-pods", settings, refusing=False),
-            )
-            found += [{**hook(*one), "failurePolicy": "Ignore"} for one in warned]
+            marked = _marked_pod_hooks("warned-pods", settings, refusing=False)
+            warned = (_scale_hook(), *_unknown_kind_hooks(settings), *marked)
+            registered += [{**hook(*definition), "failurePolicy": "Ignore"} for definition in warned]
         if settings.certificates.self_managed:
-            found.append(_next_hook(settings, path, address, own_namespace, ca_bundle))
-        return found
+            registered.append(_next_hook(settings, path, address, own_namespace, ca_bundle))
+        return registered
 
+    mutating = [{**entry, "reinvocationPolicy": "IfNeeded"} for entry in hooks("mutate")]
     return [
-        {
-            **_head("MutatingWebhookConfiguration", MUTATING),
-            "webhooks": [{**found, "reinvocationPolicy": "IfNeeded"} for found in hooks("mutate")],
-        },
+        {**_head("MutatingWebhookConfiguration", MUTATING), "webhooks": mutating},
         {**_head("ValidatingWebhookConfiguration", VALIDATING), "webhooks": hooks("validate")},
     ]
 
@@ -235,21 +206,19 @@ def _next_hook(settings: Settings, path: str, address: Address, own_namespace: s
     }
 
 
-def _opted_in_hooks(settings: Settings, path: str) -> Iterator[tuple[str, str, list[Manifest], Manifest]]:
-    """Yields the hooks for opted-in workloads and their pods; the label that opts in is on them or on their
-    namespace.
-    """
-    pods = {"objectSelector": _selected(_LABELLED, _IN_NO_PODGANG)}
-    yield "owned-pods", path, [_rule("", "v1", "pods", "CREATE")], pods
+def _opted_in_hooks(settings: Settings, path: str) -> Iterator[_Hook]:
+    """Yields the hooks for opted-in workloads and their pods; the label is on them or on their namespace."""
     kinds = settings.kinds
-    rules = [_of_kind(one) for kind in kinds.views for one in kinds.written(kind)]
+    yield "owned-pods", path, [_POD_RULE], {"objectSelector": _selected(_LABELLED, _IN_NO_PODGANG)}
+    rules = [_kind_rule(resource) for kind in kinds.views for resource in kinds.written(kind)]
     yield "workloads", path, rules, {"objectSelector": OPTED_IN, "matchConditions": [_NOT_LEAVING]}
-    rules = [_of_kind(one) for kind, view in kinds.views.items() if view.by_namespace for one in kinds.written(kind)]
+    by_namespace = (kind for kind, view in kinds.views.items() if view.by_namespace)
+    rules = [_kind_rule(resource) for kind in by_namespace for resource in kinds.written(kind)]
     within = {"namespaceSelector": OPTED_IN, "matchConditions": [_NOT_LEAVING, _NOT_LABELLED]}
     yield "workloads-of-namespaces", path, rules, within
 
 
-def _of_kind(resource: Resource) -> Manifest:
+def _kind_rule(resource: Resource) -> Manifest:
     # The API server converts other versions of the kind, as matchPolicy Equivalent says. A version with other paths has
     # its own rule, so that it is judged as it is written.
     return _rule(resource.api.group, resource.api.version, resource.plural, "CREATE", "UPDATE")
@@ -262,46 +231,36 @@ _NOT_LABELLED = {
 }
 
 
-def _object_hooks(settings: Settings, own_namespace: str) -> Iterator[tuple[str, str, list[Manifest], Manifest]]:
+def _object_hooks(settings: Settings, own_namespace: str) -> Iterator[_Hook]:
     """Yields the hooks for gang objects that other users write, and for pods that name one: one for each API group."""
-    judged_users = not_exempt(installed_in(settings, own_namespace).exempt_users)
+    users = _compact(sorted(installed_in(settings, own_namespace).exempt_users))
+    judged_users = {"name": NOT_EXEMPT, "expression": f"!({_USER} in {users})"}
     kinds = dict.fromkeys(judged for profile in settings.profiles.values() for judged in profile.judged)
     groups = dict.fromkeys(judged.group for judged in kinds if judged != JUDGED_PODS)
     for group in groups:
         plurals = sorted(judged.plural for judged in kinds if judged.group == group)
-        rule = {
-            "apiGroups": [group],
-            "apiVersions": ["*"],
-            "resources": plurals,
-            "operations": ["CREATE", "UPDATE"],
-            "scope": "*",
-        }
+        rule = {**_rule(group, "*", "", "CREATE", "UPDATE"), "resources": plurals, "scope": "*"}
         yield group.replace(".", "-"), "validate", [rule], {"matchConditions": [judged_users, _CHANGED]}
     yield from _marked_pod_hooks("group-pods", settings, refusing=True)
 
 
-def _scale_hook() -> tuple[str, str, list[Manifest], Manifest]:
+def _scale_hook() -> _Hook:
     """Returns the hook for the numbers that `kubectl scale` and autoscalers write. A Scale leaves 0 out."""
     rules = [_rule(grove.GROUP, "v1alpha1", f"{plural}/scale", "UPDATE") for plural in (POD_CLIQUE, SCALING_GROUP)]
     new, old = (f"{name}.?spec.?replicas.orValue(0)" for name in ("object", "oldObject"))
     return "scales", "validate", rules, {"matchConditions": [{"name": "changed", "expression": f"{new} != {old}"}]}
 
 
-def _marked_pod_hooks(
-    name: str, settings: Settings, *, refusing: bool
-) -> Iterator[tuple[str, str, list[Manifest], Manifest]]:
-    """Yields the hook for pods with the marks of those schedulers whose rules about pods may refuse, or do not, by
-    default.
-    """
+def _marked_pod_hooks(name: str, settings: Settings, *, refusing: bool) -> Iterator[_Hook]:
+    """Yields the hook for pods with marks of the schedulers whose rules about pods may refuse, or do not."""
     conditions = [
         names_a_group(profile)
         for profile in settings.profiles.values()
         if profile.backend.judged_marks and refuses_pods(profile) is refusing
     ]
     if conditions:
-        named = {"name": "names-a-group", "expression": " || ".join(conditions)}
-        rule = _rule("", "v1", "pods", "CREATE")
-        yield name, "validate", [rule], {"objectSelector": _OTHER_PODS, "matchConditions": [named]}
+        condition = {"name": "names-a-group", "expression": " || ".join(conditions)}
+        yield name, "validate", [_POD_RULE], {"objectSelector": _OTHER_PODS, "matchConditions": [condition]}
 
 
 def names_a_group(profile: Profile) -> str:
@@ -314,28 +273,21 @@ def refuses_pods(profile: Profile) -> bool:
     return any(JUDGED_PODS in rule.kinds and rule.default is Action.DENY for rule in profile.backend.rules)
 
 
-def _unknown_kind_hooks(settings: Settings) -> Iterator[tuple[str, str, list[Manifest], Manifest]]:
-    """Yields the hooks for pods whose controller is of an unknown kind: in opted-in namespaces, and for a gang
-    scheduler.
-    """
-    rule = _rule("", "v1", "pods", "CREATE")
-    unknown = {"name": "unknown-kind", "expression": unknown_kind(settings)}
+def _unknown_kind_hooks(settings: Settings) -> Iterator[_Hook]:
+    """Yields the hooks for pods of an unknown controller: in opted-in namespaces, and for a gang scheduler."""
+    controllers = sorted(f"{kind}.{group}".rstrip(".") for group, kind in settings.kinds.known_controllers)
+    qualified_kind = "(o.apiVersion.contains('/') ? o.kind + '.' + o.apiVersion.split('/')[0] : o.kind)"
+    is_unknown = f"o.?controller.orValue(false) && !({qualified_kind} in {json.dumps(controllers)})"
+    owned = f"object.metadata.?ownerReferences.orValue([]).exists(o, {is_unknown})"
+    unknown = {"name": "unknown-kind", "expression": owned}
     within = {"namespaceSelector": OPTED_IN, "objectSelector": _OTHER_PODS, "matchConditions": [unknown]}
-    yield "unknown-kinds-of-namespaces", "validate", [rule], within
+    yield "unknown-kinds-of-namespaces", "validate", [_POD_RULE], within
     names = sorted(name for name in settings.profiles if name != DEFAULT_SCHEDULER)
     if names:
-        named = {"name": "names-a-gang-scheduler", "expression": f"object.spec.schedulerName in {json.dumps(names)}"}
-        elsewhere = _selected(_UNLABELLED)
-        others = {"namespaceSelector": elsewhere, "objectSelector": _OTHER_PODS, "matchConditions": [unknown, named]}
-        yield "unknown-kinds", "validate", [rule], others
-
-
-def unknown_kind(settings: Settings) -> str:
-    """Returns a CEL expression: whether a pod has a controller of a kind that is not known."""
-    known = sorted(f"{kind}.{group}".rstrip(".") for group, kind in settings.kinds.known_controllers)
-    named = "(o.apiVersion.contains('/') ? o.kind + '.' + o.apiVersion.split('/')[0] : o.kind)"
-    controls = "o.?controller.orValue(false)"
-    return f"object.metadata.?ownerReferences.orValue([]).exists(o, {controls} && !({named} in {json.dumps(known)}))"
+        with_scheduler = f"object.spec.schedulerName in {json.dumps(names)}"
+        conditions = [unknown, {"name": "names-a-gang-scheduler", "expression": with_scheduler}]
+        elsewhere = {"namespaceSelector": _selected(_UNLABELLED), "objectSelector": _OTHER_PODS}
+        yield "unknown-kinds", "validate", [_POD_RULE], {**elsewhere, "matchConditions": conditions}
 
 
 def _differs(field: str) -> str:
@@ -404,19 +356,15 @@ def _rule(group: str, version: str, plural: str, *operations: str) -> Manifest:
     }
 
 
+_POD_RULE = _rule("", "v1", "pods", "CREATE")
+
+
 def _client_config(address: Address, path: str, ca_bundle: str | None) -> Manifest:
-    where: Manifest
-    if address.url:
-        where = {"url": f"{address.url.rstrip('/')}/{path}"}
-    else:
-        service = {"namespace": address.namespace, "name": address.service, "path": f"/{path}", "port": address.port}
-        where = {"service": service}
+    service = {"namespace": address.namespace, "name": address.service, "path": f"/{path}", "port": address.port}
+    where: Manifest = {"url": f"{address.url.rstrip('/')}/{path}"} if address.url else {"service": service}
     return where if ca_bundle is None else {**where, "caBundle": ca_bundle}
 
 
 def _head(kind: str, name: str) -> Manifest:
-    return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": kind,
-        "metadata": {"name": name, "labels": dict(LABELS)},
-    }
+    metadata = {"name": name, "labels": dict(LABELS)}
+    return {"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": metadata}

@@ -23,16 +23,14 @@ _STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]|\[([^\]]*)\]", re.ASCII)
 
 
 def load_settings(path: Path) -> Settings:
-    """Returns the settings of the file, and of the files that it names as shadows. Raises `InputError`, and
-    `ConfigurationError` with line and column.
-    """
+    """Returns the settings of the file and of its shadows. Raises `InputError`, and `ConfigurationError`."""
     return _load(path, is_shadow=False)
 
 
 def _load(path: Path, *, is_shadow: bool) -> Settings:
     documents = read_file(path)
-    shapes = [one for one in documents if one.manifest.get("kind") == KIND]
-    others = [one for one in documents if one not in shapes]
+    shapes = [document for document in documents if document.manifest.get("kind") == KIND]
+    others = [document for document in documents if document not in shapes]
     if len(others) != 1:
         needed = f"one document besides any {KIND}s" if shapes else "exactly one document"
         raise InputError(str(path), f"{needed} is needed, but there are {len(others)}")
@@ -40,7 +38,7 @@ def _load(path: Path, *, is_shadow: bool) -> Settings:
     beside = {} if is_shadow else {name: path.parent / name for name in named_files(document.manifest)}
     files = {name: _load(file, is_shadow=True) for name, file in beside.items() if file.is_file()}
     try:
-        beside_it = [one.manifest for one in shapes]
+        beside_it = [shape.manifest for shape in shapes]
         return settings_from(document.manifest, str(path), beside_it, None if is_shadow else files)
     except ConfigurationError as error:
         problems = [_placed(problem, document, shapes) for problem in error.problems]
@@ -48,17 +46,15 @@ def _load(path: Path, *, is_shadow: bool) -> Settings:
 
 
 def load_shapes(path: Path) -> list[WorkloadShape]:
-    """Returns the WorkloadShapes in a file. Raises `InputError`, and `ConfigurationError` with line and column. What a
-    configuration refuses is refused here, too.
-    """
-    found, problems = list[tuple[WorkloadShape, Document]](), list[Problem]()
+    """Returns the WorkloadShapes in a file. Raises `InputError`, and `ConfigurationError` as for a configuration."""
+    pairs, problems = list[tuple[WorkloadShape, Document]](), list[Problem]()
     for document in read_file(path, may_be_empty=False):
-        own: list[Problem] = []
-        shape = read_shape(document.manifest, "", own)
-        problems += [placed(problem, document) for problem in own]
-        found += [] if shape is None else [(shape, document)]
-    shapes = [shape for shape, _ in found]
-    problems += (placed(problem, found[index][1]) for index, problem in form_problems(shapes))
+        shape_problems: list[Problem] = []
+        shape = read_shape(document.manifest, "", shape_problems)
+        problems += [placed(problem, document) for problem in shape_problems]
+        pairs += [] if shape is None else [(shape, document)]
+    shapes = [shape for shape, _ in pairs]
+    problems += (placed(problem, pairs[index][1]) for index, problem in form_problems(shapes))
     if problems:
         raise ConfigurationError(str(path), problems)
     return shapes

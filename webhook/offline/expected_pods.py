@@ -10,11 +10,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from webhook.model.admission_request import value_at
+from webhook.model.grove import OwnerReference
 from webhook.model.place import JOB_NAME, JOB_SET_NAME, LWS_NAME, LWS_REVISION, REPLICATED_JOB_NAME
-from webhook.model.reading import Manifest, integer, mapping, sequence, text
+from webhook.model.reading import Manifest, mapping, sequence, text
 from webhook.validators.gang_scheduler import DEFAULT_SCHEDULER
 from webhook.workloads.job import Job
 from webhook.workloads.jobset import EXCLUSIVE, NODE_SELECTOR, JobSet
@@ -22,43 +23,11 @@ from webhook.workloads.leaderworkerset import EXCLUSIVE as LWS_EXCLUSIVE
 from webhook.workloads.leaderworkerset import LeaderWorkerSet
 from webhook.workloads.opted_in_workload import OptedInWorkload, Part
 from webhook.workloads.shaped_workload import ShapedWorkload
-from webhook.workloads.workload_shape import LABEL_IN_NAME, WORKLOAD, PodShape
+from webhook.workloads.workload_kinds import replicas_of
+from webhook.workloads.workload_shape import LABEL_IN_NAME, WORKLOAD
 
 # Stands for the value of a label that only the controller knows.
 VALUE = "value"
-
-
-class MadeBy(NamedTuple):
-    """A controller of a pod: its kind and name as an owner reference has them."""
-
-    api_version: str
-    kind: str
-    name: str
-    uid: str | None = None
-
-
-def labels_of_pod(workload: ShapedWorkload, part: Part, known_by: PodShape) -> dict[str, str]:
-    """Returns the labels that the controllers write on a pod of a part."""
-    named = {workload.name_label: workload.name} if workload.name_label else {}
-    of_part = {known_by.name_label: part.name} if known_by.name_label else {}
-    others = {key: VALUE for link in known_by.chain for key in LABEL_IN_NAME.findall(link.name)}
-    return {**named, **dict(known_by.labels), **of_part, **others}
-
-
-def makers_of_pod(workload: ShapedWorkload, known_by: PodShape) -> list[MadeBy]:
-    """Returns the controllers above a pod, nearest first; the last is the workload."""
-    made = []
-    for link in known_by.chain:
-        api = link.resource.api
-        name = LABEL_IN_NAME.sub(VALUE, link.name).replace(WORKLOAD, workload.name)
-        made.append(MadeBy(f"{api.group}/{api.version}".lstrip("/"), api.kind, name))
-    own = workload.reference
-    return [*made, MadeBy(own.api_version, own.kind, own.name, own.uid)]
-
-
-def prefix_of_pod(workload: ShapedWorkload, part: Part) -> Manifest:
-    """Returns the generateName of a pod: what follows is chosen by the API server, or by the controller."""
-    return {"generateName": f"{workload.name}-{part.name}-" if part.name else f"{workload.name}-"}
 
 
 # Stands for the hash of a template's revision, which only the LeaderWorkerSet controller knows.
@@ -80,23 +49,20 @@ class ExpectedPod(NamedTuple):
 def expected_pods(workload: OptedInWorkload) -> Iterator[ExpectedPod]:
     """Yields the first pod of each part that has pods."""
     if isinstance(workload, ShapedWorkload):
-        yield from _of_shape(workload)
+        yield from _pods_of_shape(workload)
         return
     for index, part in enumerate(workload.parts):
         if part.pods < 1:
             continue
         if isinstance(workload, JobSet):
-            yield _of_job_set(workload, index, part)
+            yield _pod_of_job_set(workload, index, part)
         elif isinstance(workload, LeaderWorkerSet):
-            yield _of_group(workload, part)
+            yield _pod_of_group(workload, part)
         elif isinstance(workload, Job):
-            yield _of_job(workload, part)
+            yield _pod_of_job(workload, part)
 
 
-# Job
-
-
-def _of_job(workload: Job, part: Part) -> ExpectedPod:
+def _pod_of_job(workload: Job, part: Part) -> ExpectedPod:
     pod = _pod(part, workload.namespace)
     _created_by_job(pod, workload.name, workload.uid, indexed=workload.spec.get("completionMode") == "Indexed")
     return ExpectedPod(part, pod, f"Job {workload.name}")
@@ -115,13 +81,10 @@ def _created_by_job(pod: Manifest, name: str, uid: str | None, *, indexed: bool)
     }
 
 
-# JobSet
-
-
-def _of_job_set(workload: JobSet, index: int, part: Part) -> ExpectedPod:
-    raw = [mapping(one) for one in sequence(workload.spec.get("replicatedJobs"))]
-    counts = [_replicas(one) for one in raw]
-    groups = [text(one.get("groupName")) or "default" for one in raw]
+def _pod_of_job_set(workload: JobSet, index: int, part: Part) -> ExpectedPod:
+    raw = [mapping(entry) for entry in sequence(workload.spec.get("replicatedJobs"))]
+    counts = [replicas_of(entry) for entry in raw]
+    groups = [text(entry.get("groupName")) or "default" for entry in raw]
     before = sum(counts[:index])
     beside = [count for count, group in zip(counts, groups, strict=True) if group == groups[index]]
     earlier = [count for count, group in zip(counts[:index], groups[:index], strict=True) if group == groups[index]]
@@ -141,8 +104,8 @@ def _of_job_set(workload: JobSet, index: int, part: Part) -> ExpectedPod:
         f"{_JOB_SET}/restart-attempt": "0",
     }
     template = mapping(raw[index].get("template"))
-    own = mapping(mapping(template.get("metadata")).get("annotations"))
-    spread = {key: own.get(key) or workload.annotations.get(key) for key in (EXCLUSIVE, NODE_SELECTOR)}
+    annotations = mapping(mapping(template.get("metadata")).get("annotations"))
+    spread = {key: annotations.get(key) or workload.annotations.get(key) for key in (EXCLUSIVE, NODE_SELECTOR)}
     pod = _pod(part, workload.namespace)
     # JobSet's own webhook sets these.
     pod["spec"].setdefault("restartPolicy", "OnFailure")
@@ -154,15 +117,7 @@ def _of_job_set(workload: JobSet, index: int, part: Part) -> ExpectedPod:
     return ExpectedPod(part, pod, chain if maker is None else f"{chain} of {maker.kind} {maker.name}")
 
 
-def _replicas(replicated: Mapping[str, Any]) -> int:
-    found = integer(replicated.get("replicas"))
-    return 1 if found is None else found
-
-
-# LeaderWorkerSet
-
-
-def _of_group(workload: LeaderWorkerSet, part: Part) -> ExpectedPod:
+def _pod_of_group(workload: LeaderWorkerSet, part: Part) -> ExpectedPod:
     leader = f"{workload.name}-0"
     leads = part.name == "leader"
     name, parent = (leader, workload.name) if leads else (f"{leader}-1", leader)
@@ -190,43 +145,48 @@ def _of_group(workload: LeaderWorkerSet, part: Part) -> ExpectedPod:
     return ExpectedPod(part, pod, top if leads else f"StatefulSet {leader} of Pod {leader} of {top}")
 
 
-# Kinds that are declared
-
-
-def _of_shape(workload: ShapedWorkload) -> Iterator[ExpectedPod]:
+def _pods_of_shape(workload: ShapedWorkload) -> Iterator[ExpectedPod]:
     if not workload.has_gangs:
         return
     if workload.together is not None:
-        yield from _of_roles(workload)
+        yield from _pods_of_roles(workload)
         return
-    for part, known_by in zip(workload.parts, workload.pod_shapes, strict=True):
+    for part, shape in zip(workload.parts, workload.pod_shapes, strict=True):
         if part.pods < 1:
             continue
         pod = _pod(part, workload.namespace)
         pod["spec"]["schedulerName"] = part.template.spec.get("schedulerName") or workload.operator_scheduler
-        _add(pod, labels_of_pod(workload, part, known_by), {})
-        nearest, *others = makers_of_pod(workload, known_by)
-        reference = _controller(*nearest)
-        pod["metadata"] = {**prefix_of_pod(workload, part), **pod["metadata"], "ownerReferences": [reference]}
-        yield ExpectedPod(part, pod, " of ".join(f"{one.kind} {one.name}" for one in (nearest, *others)))
+        of_workload = {workload.name_label: workload.name} if workload.name_label else {}
+        of_part = {shape.name_label: part.name} if shape.name_label else {}
+        others = {key: VALUE for link in shape.chain for key in LABEL_IN_NAME.findall(link.name)}
+        _add(pod, {**of_workload, **dict(shape.labels), **of_part, **others}, {})
+        makers = []
+        for link in shape.chain:
+            api, name = link.resource.api, LABEL_IN_NAME.sub(VALUE, link.name).replace(WORKLOAD, workload.name)
+            makers.append(OwnerReference(f"{api.group}/{api.version}".lstrip("/"), api.kind, name, None))
+        makers.append(workload.reference)
+        pod["metadata"] = {
+            # The API server, or the controller, chooses what follows.
+            "generateName": f"{workload.name}-{part.name}-" if part.name else f"{workload.name}-",
+            **pod["metadata"],
+            "ownerReferences": [_controller(*makers[0])],
+        }
+        yield ExpectedPod(part, pod, " of ".join(f"{maker.kind} {maker.name}" for maker in makers))
 
 
-def _of_roles(workload: ShapedWorkload) -> Iterator[ExpectedPod]:
-    """Yields the first pods of the LeaderWorkerSet of each role."""
+def _pods_of_roles(workload: ShapedWorkload) -> Iterator[ExpectedPod]:
     for role in workload.roles:
         if role.groups < 1:
             continue
         entry, name = mapping(value_at(workload.raw, role.part.path)[1]), role.part.name
         metadata = {"name": f"{workload.name}-{REVISION}-{name}", "namespace": workload.namespace}
-        made = LeaderWorkerSet({"metadata": {**mapping(entry.get("metadata")), **metadata}, "spec": entry.get("spec")})
-        for part in made.parts:
-            found = _of_group(made, part)
-            _add(found.pod, {workload.name_label: workload.name, workload.role_label: name}, {})
-            chain = f"{found.chain} of {workload.kind} {workload.name}"
-            yield ExpectedPod(part._replace(name=f"{name}-{part.name}"), found.pod, chain)
-
-
-# Shared code
+        metadata = {**mapping(entry.get("metadata")), **metadata}
+        leader_worker_set = LeaderWorkerSet({"metadata": metadata, "spec": entry.get("spec")})
+        for part in leader_worker_set.parts:
+            expected = _pod_of_group(leader_worker_set, part)
+            _add(expected.pod, {workload.name_label: workload.name, workload.role_label: name}, {})
+            chain = f"{expected.chain} of {workload.kind} {workload.name}"
+            yield ExpectedPod(part._replace(name=f"{name}-{part.name}"), expected.pod, chain)
 
 
 def _pod(part: Part, namespace: str) -> Manifest:

@@ -37,7 +37,7 @@ from webhook.admission.workload_fit import has_run
 from webhook.config.settings import Profile, Settings
 from webhook.model import grove
 from webhook.model.admission_request import Change, Request, Verdict, applied
-from webhook.model.capabilities import Capability, CapabilityTable, Disruption, Support, Use, Uses, capabilities_used
+from webhook.model.capabilities import Capability, Disruption, Support, Use, Uses, capabilities_used
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import SPEC, FieldPath
 from webhook.model.findings import Finding, OmissionReason, shown
@@ -68,6 +68,11 @@ class Edit:
     changes: tuple[Change, ...]
     then: OpinionAnswer
 
+    def as_json(self) -> dict[str, Any]:
+        """Returns the edit as plain JSON values."""
+        changes = [change.as_json() for change in self.changes]
+        return {"then": str(self.then), "changes": changes, "patch": [change.as_patch() for change in self.changes]}
+
 
 @dataclass(frozen=True, slots=True)
 class SchedulerView:
@@ -88,9 +93,8 @@ class SchedulerView:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The explanation of one workload. If its fields have the wrong type, it has only `broken`.
-
-    `broken` has findings that are independent of the scheduler: fields of the wrong type, or an invalid choice.
+    """The explanation of one workload. `broken` has findings that are independent of the scheduler: fields of the wrong
+    type (then nothing else is filled), or an invalid choice.
     """
 
     namespace: str
@@ -131,11 +135,11 @@ class Explanation:
             "chosenBy": self.chosen_by if self.choice.scheduler else None,
             "answer": None if self.answer is None else str(self.answer),
             "couldRun": [view.scheduler for view in self.views if view.opinion.answer is OpinionAnswer.RUNS],
-            "findings": [finding_as_json(found) for found in (*self.broken, *self.names)],
+            "findings": [finding_as_json(finding) for finding in (*self.broken, *self.names)],
             "notes": list(self.notes),
             "uses": [
-                {"capability": str(asked), "fields": [_field(use) for use in uses]}
-                for asked, uses in (self.uses or {}).items()
+                {"capability": str(capability), "fields": [_field(use) for use in uses]}
+                for capability, uses in (self.uses or {}).items()
             ],
             "schedulers": [_view(view) for view in self.views],
             "gangs": None if self.tree is None else self.tree.as_json(),
@@ -156,63 +160,56 @@ def explain_document(
     """Yields an explanation of each workload in a document; other kinds have none. Raises `ReviewError`."""
     for request, at in requests_in(manifest, workload_kinds(settings), now=now):
         if request.kind[::2] == (grove.GROUP, "PodCliqueSet"):
-            found: Explanation | None = explain(request, facts, settings)
+            explanation: Explanation | None = explain(request, facts, settings)
         else:
-            found = explain_opted_in(request, facts, settings) if request.kind[::2] in settings.kinds else None
-        if found is not None:
-            notes = (*overridden(request, facts, settings), *assumed(request, facts), *found.notes)
-            names = names_of(request, found.choice.scheduler, facts, settings)
+            explanation = explain_opted_in(request, facts, settings) if request.kind[::2] in settings.kinds else None
+        if explanation is not None:
+            notes = (*overridden(request, facts, settings), *assumed(request, facts), *explanation.notes)
+            names = names_of(request, explanation.choice.scheduler, facts, settings)
             verdict = rendered(Verdict(findings=names), request.object or {})
             if verdict.omission is not None:
                 notes = (*notes, f"not rendered: {verdict.omission.why}; {verdict.omission.remedy}")
-            views = tuple(_supplied(view, facts) for view in _with_exceptions(found.views, request, settings))
-            yield Explained(at, replace(found, names=verdict.findings, notes=notes, views=views))
+            views = tuple(_supplied(view, facts) for view in _apply_exceptions(explanation.views, request, settings))
+            yield Explained(at, replace(explanation, names=verdict.findings, notes=notes, views=views))
 
 
-def _with_exceptions(views: Sequence[SchedulerView], request: Request, settings: Settings) -> Iterator[SchedulerView]:
+def _apply_exceptions(views: Sequence[SchedulerView], request: Request, settings: Settings) -> Iterator[SchedulerView]:
     """Yields the views as the exceptions of the namespace change them. If nothing else refuses, no edit is needed."""
     granted = settings.exceptions.in_force(request.namespace, request.at)
     if not granted or not views:
         yield from views
         return
-    found = described(request.kind.kind, request.object or {})
+    description = described(request.kind.kind, request.object or {})
     for view in views:
-        opinion = changed(view.opinion, lambda findings: excepted(findings, granted, found))
+        opinion = changed(view.opinion, lambda findings: excepted(findings, granted, description))
         yield replace(view, opinion=opinion, edit=view.edit if opinion.answer is OpinionAnswer.REFUSED else None)
 
 
 def _supplied(view: SchedulerView, facts: ClusterFacts) -> SchedulerView:
-    """Returns the view with what supplies the facts that its rules lack."""
     opinion = view.opinion
-    honours = tuple(replace(one, unjudged=supplied(one.unjudged, facts)) for one in opinion.honours)
+    honours = tuple(replace(honour, unjudged=supplied(honour.unjudged, facts)) for honour in opinion.honours)
     return replace(view, opinion=replace(opinion, honours=honours, unjudged=supplied(opinion.unjudged, facts)))
 
 
 def explain(request: Request, facts: ClusterFacts, settings: Settings) -> Explanation:
     """Returns how every enabled scheduler judges a PodCliqueSet, as if it were being created."""
     try:
-        return _explain(PodCliqueSet(request.object or {}, request.namespace), facts, settings)
+        workload = PodCliqueSet(request.object or {}, request.namespace)
+        choice = POD_CLIQUE_SETS.choice_of(workload, None, facts, settings) or Choice("", SPEC)
+        broken = tuple(POD_CLIQUE_SETS.judge_choice(workload, None, choice, facts).findings)
+        views = tuple(_view_under(profile, workload, choice, facts, settings) for profile in settings.profiles.values())
+        tree = gang_tree(workload, generation_of(facts, settings.grove))
+        uses = capabilities_used(workload)
     except Malformed:
         broken = decision.malformed(request, settings).findings
         return Explanation(request.namespace, request.name, Choice("", SPEC), broken)
-
-
-def _explain(workload: PodCliqueSet, facts: ClusterFacts, settings: Settings) -> Explanation:
-    choice = POD_CLIQUE_SETS.choice_of(workload, None, facts, settings) or Choice("", SPEC)
-    broken = tuple(POD_CLIQUE_SETS.judge_choice(workload, None, choice, facts).findings)
-    views = tuple(
-        replace(_view_of(profile, workload, choice, facts, settings), fits=_fits(workload, profile, facts, settings))
-        for profile in settings.profiles.values()
-    )
-    tree = gang_tree(workload, generation_of(facts, settings.grove))
-    uses = capabilities_used(workload)
     notes = (SHORTENED,) if any(map(is_shortened, gang_names(tree))) else ()
     return Explanation(workload.namespace, workload.name, choice, broken, uses, views, tree, notes=notes)
 
 
 def explain_opted_in(request: Request, facts: ClusterFacts, settings: Settings) -> Explanation | None:
-    """Returns how every enabled scheduler judges a workload that is not Grove's. Return None if it is not opted in and
-    part of something else: a Job of a JobSet, or a workload whose pods name a gang themselves.
+    """Returns how every enabled scheduler judges a workload that is not Grove's; None if it is not opted in and part of
+    something else: a Job of a JobSet, or a workload whose pods name a gang themselves.
     """
     try:
         admission = OptedInWorkloads(settings.kinds.views[request.kind[::2]])
@@ -225,37 +222,37 @@ def explain_opted_in(request: Request, facts: ClusterFacts, settings: Settings) 
 def _explain_opted_in(
     admission: WorkloadAdmission[OptedInWorkload], workload: OptedInWorkload, facts: ClusterFacts, settings: Settings
 ) -> Explanation | None:
-    found = admission.choice_of(workload, None, facts, settings)
-    if is_part(workload, settings.kinds) or (found is None and is_claimed(workload)):
+    chosen = admission.choice_of(workload, None, facts, settings)
+    if is_part(workload, settings.kinds) or (chosen is None and is_claimed(workload)):
         return None
-    choice = found or Choice("", SPEC)
-    made = _maker(workload, facts)
-    broken = () if found is None else tuple(admission.judge_choice(workload, None, choice, facts).findings)
+    choice = chosen or Choice("", SPEC)
+    # The workload that makes the pods: for a TrainJob with a known runtime its JobSet, else itself.
+    maker = made_of(workload, facts) if isinstance(workload, TrainJob) else workload
+    broken = () if chosen is None else tuple(admission.judge_choice(workload, None, choice, facts).findings)
     opted_out = choice.scheduler == OPTED_OUT and not broken
     if opted_out:
         choice = Choice("", SPEC)
     place = workload.runtime_path if isinstance(workload, TrainJob) else SPEC
     uses = {Capability.GANG: [Use(place, None)]}
-    if asked := requests(workload, made):
-        uses[Capability.TOPOLOGY_WORKLOAD] = [use for _, use in asked]
+    if topology_requests := requests(workload, maker):
+        uses[Capability.TOPOLOGY_WORKLOAD] = [use for _, use in topology_requests]
     views = []
     for profile in settings.profiles.values():
-        own = choice if choice.scheduler == profile.name else chosen_by_label(profile.name, settings)
-        outcome = admission.enforced_by(profile, workload, None, own, facts, settings)
-        table = {Capability.TOPOLOGY_WORKLOAD: topology_support((reader for reader, _ in asked), profile)}
-        if (gang := gang_support(made or workload, profile, settings.kinds)) is not None:
+        profile_choice = choice if choice.scheduler == profile.name else chosen_by_label(profile.name, settings)
+        outcome = admission.enforced_by(profile, workload, None, profile_choice, facts, settings)
+        table = {Capability.TOPOLOGY_WORKLOAD: topology_support((reader for reader, _ in topology_requests), profile)}
+        if (gang := gang_support(maker or workload, profile, settings.kinds)) is not None:
             table[Capability.GANG] = gang
         opinion = opinion_on(profile, uses, outcome, table)
         modes = [] if opinion.answer is OpinionAnswer.REFUSED else disruption_modes(workload, profile, facts)
         views.append(SchedulerView(opinion, None, modes, _fits(workload, profile, facts, settings)))
-    omission = omission_of(workload, facts, settings) if found is None else None
+    omission = omission_of(workload, facts, settings) if chosen is None else None
     notes = [str(omission)] if omission is not None else [IS_NO_GANG] if opted_out else []
-    if made is None and isinstance(workload, TrainJob):
-        notes.append(
-            f"its gangs are not known: they are made from {workload.runtime_kind} {shown(workload.runtime.name)}"
-        )
+    if maker is None and isinstance(workload, TrainJob):
+        runtime = f"{workload.runtime_kind} {shown(workload.runtime.name)}"
+        notes.append(f"its gangs are not known: they are made from {runtime}")
     remark = _OPTED_OUT if opted_out else _IF_OPTED_IN
-    tree = None if made is None else _tree(workload, made, choice, settings, remark)
+    tree = None if maker is None else _tree(workload, maker, choice, settings, remark)
     return Explanation(
         workload.namespace,
         workload.name,
@@ -271,32 +268,31 @@ def _explain_opted_in(
 
 
 def _tree(
-    workload: OptedInWorkload, made: OptedInWorkload, choice: Choice, settings: Settings, remark: str
+    workload: OptedInWorkload, maker: OptedInWorkload, choice: Choice, settings: Settings, remark: str
 ) -> TreeNode:
-    """Returns the tree of the gangs of a workload under the scheduler that is chosen for it, or that its pods name.
-    `remark` is said beside the gangs of one without a scheduler.
-    """
-    named = scheduler_of_pods(made)
-    profile = settings.profiles.get(choice.scheduler or (str(named.value) if named is not None else ""))
-    barred = no_gang(made)
+    """Returns the tree of gangs under the chosen scheduler. `remark` stands beside gangs without a scheduler."""
+    pods_scheduler = scheduler_of_pods(maker)
+    scheduler = choice.scheduler or ("" if pods_scheduler is None else str(pods_scheduler.value))
+    profile = settings.profiles.get(scheduler)
+    barred = no_gang(maker)
     if profile is not None:
-        groups = profile.backend.scheduler_groups(made)
+        groups = profile.backend.scheduler_groups(maker)
         if groups is not None:
-            return workload_tree(workload, made, groups)
-        support = gang_support(made, profile, settings.kinds)
-        if support is None or profile.backend.groups(made.resource.api.group_kind):
+            return workload_tree(workload, maker, groups)
+        support = gang_support(maker, profile, settings.kinds)
+        if support is None or profile.backend.groups(maker.resource.api.group_kind):
             why = barred.why if barred is not None else f"{profile.name} groups its pods itself"
-            return workload_tree(workload, made, note=f"its gang is not known: {why}")
+            return workload_tree(workload, maker, note=f"its gang is not known: {why}")
         if not support.supported:
-            return workload_tree(workload, made, note=f"no gang: {support.why}")
+            return workload_tree(workload, maker, note=f"no gang: {support.why}")
     if profile is None and choice.scheduler:
         note = f"its gang is not known: {shown(choice.scheduler)} has no profile here"
-        return workload_tree(workload, made, note=note)
+        return workload_tree(workload, maker, note=note)
     if barred is not None and not barred.is_made:
-        return workload_tree(workload, made, note=f"no gang is made: {barred.why}")
+        return workload_tree(workload, maker, note=f"no gang is made: {barred.why}")
     if choice.scheduler:
-        return workload_tree(workload, made)
-    return workload_tree(workload, made, remark=remark)
+        return workload_tree(workload, maker)
+    return workload_tree(workload, maker, remark=remark)
 
 
 def _fits(
@@ -307,26 +303,22 @@ def _fits(
     return tuple(entries_of(workload, profile, facts, settings))
 
 
-def _maker(workload: OptedInWorkload, facts: ClusterFacts) -> OptedInWorkload | None:
-    """Returns the workload that makes the pods: for a TrainJob with a known runtime its JobSet, else itself."""
-    if not isinstance(workload, TrainJob):
-        return workload
-    return made_of(workload, facts)
-
-
-def _view_of(
+def _view_under(
     profile: Profile, workload: PodCliqueSet, choice: Choice, facts: ClusterFacts, settings: Settings
 ) -> SchedulerView:
-    own = choice if choice.scheduler == profile.name else chosen_by_label(profile.name, settings)
-    opinion = opinion_of(profile, workload, own, facts, settings)
+    profile_choice = choice if choice.scheduler == profile.name else chosen_by_label(profile.name, settings)
+    opinion, fits = (
+        opinion_of(profile, workload, profile_choice, facts, settings),
+        _fits(workload, profile, facts, settings),
+    )
     if opinion.answer is not OpinionAnswer.REFUSED:
-        return SchedulerView(opinion, None, disruption_modes(workload, profile, facts))
-
-    changes = edit_under(profile, workload, own, facts, settings)
+        return SchedulerView(opinion, None, disruption_modes(workload, profile, facts), fits)
+    changes = edit_under(profile, workload, profile_choice, facts, settings)
     if not changes:
-        return SchedulerView(opinion)
+        return SchedulerView(opinion, fits=fits)
     edited = PodCliqueSet(applied(workload.raw, changes), workload.namespace)
-    return SchedulerView(opinion, Edit(changes, opinion_of(profile, edited, own, facts, settings).answer))
+    then = opinion_of(profile, edited, profile_choice, facts, settings).answer
+    return SchedulerView(opinion, Edit(changes, then), fits=fits)
 
 
 def capability_tables(settings: Settings) -> dict[str, Any]:
@@ -334,14 +326,16 @@ def capability_tables(settings: Settings) -> dict[str, Any]:
     return {
         "default": settings.default,
         "schedulers": [
-            {"scheduler": name, "capabilities": _table(profile.backend.capabilities)}
+            {
+                "scheduler": name,
+                "capabilities": [
+                    {"capability": str(capability)} | _support(profile.backend.capabilities.get(capability))
+                    for capability in Capability
+                ],
+            }
             for name, profile in settings.profiles.items()
         ],
     }
-
-
-def _table(table: CapabilityTable) -> list[dict[str, Any]]:
-    return [{"capability": str(asked)} | _support(table.get(asked)) for asked in Capability]
 
 
 def _support(support: Support | None) -> dict[str, Any]:
@@ -365,31 +359,25 @@ def _view(view: SchedulerView) -> dict[str, Any]:
         "scheduler": opinion.scheduler,
         "answer": str(opinion.answer),
         "disruptionModes": [str(mode) for mode in view.disruption_modes],
-        "capabilities": [_honour(found) for found in opinion.honours],
-        "findings": [finding_as_json(found) for found in opinion.findings],
+        "capabilities": [_honour(honour) for honour in opinion.honours],
+        "findings": [finding_as_json(finding) for finding in opinion.findings],
         "notJudged": [unjudged_as_json(missing) for missing in opinion.unjudged],
-        "edit": None
-        if view.edit is None
-        else {
-            "then": str(view.edit.then),
-            "changes": [change.as_json() for change in view.edit.changes],
-            "patch": [change.as_patch() for change in view.edit.changes],
-        },
+        "edit": None if view.edit is None else view.edit.as_json(),
         **({"fits": [entry.as_json() for entry in view.fits]} if view.fits else {}),
     }
 
 
-def _honour(found: Honour) -> dict[str, Any]:
-    said: dict[str, Any] = {"capability": str(found.capability), "honoured": str(found.honoured)}
-    if found.support is not None and found.support.depends:
-        said["depends"] = found.support.depends
-    if found.findings:
-        said["stoppedBy"] = [
+def _honour(honour: Honour) -> dict[str, Any]:
+    fields: dict[str, Any] = {"capability": str(honour.capability), "honoured": str(honour.honoured)}
+    if honour.support is not None and honour.support.depends:
+        fields["depends"] = honour.support.depends
+    if honour.findings:
+        fields["stoppedBy"] = [
             {"rule": stop.rule, "field": str(stop.at), "why": stop.why, "remedy": stop.remedy}
-            for stop in found.findings
+            for stop in honour.findings
         ]
-    elif found.honoured is Honoured.NO and found.support is not None:
-        said |= {"why": found.support.why, "remedy": found.support.remedy}
-    if found.unjudged:
-        said["notJudged"] = [unjudged_as_json(missing) for missing in found.unjudged]
-    return said
+    elif honour.honoured is Honoured.NO and honour.support is not None:
+        fields |= {"why": honour.support.why, "remedy": honour.support.remedy}
+    if honour.unjudged:
+        fields["notJudged"] = [unjudged_as_json(missing) for missing in honour.unjudged]
+    return fields

@@ -42,8 +42,6 @@ _METADATA, _STATUS = ROOT / "metadata", ROOT / "status"
 
 
 class _Field(NamedTuple):
-    """A field, its value, and how it is read."""
-
     at: FieldPath
     value: Any
     read: Callable[[Any], object]
@@ -55,8 +53,8 @@ def unreadable_field(raw: Manifest) -> tuple[FieldPath, str] | None:
         try:
             field.read(field.value)
         except Malformed as error:
-            said = "" if isinstance(field.value, dict | list) else f" ({shown(field.value)})"
-            return field.at, f"{field.at}: {error}{said}"
+            quoted = "" if isinstance(field.value, dict | list) else f" ({shown(field.value)})"
+            return field.at, f"{field.at}: {error}{quoted}"
     return None
 
 
@@ -74,8 +72,8 @@ def _fields(raw: Manifest) -> Iterator[_Field]:
         yield _Field(_METADATA / "annotations" / key, annotations.get(key), name_text)
     for part in ("allocatable", "capacity"):
         yield _Field(_STATUS / part, status.get(part), mapping)
-        for resource, said in mapping(status.get(part)).items():
-            yield _Field(_STATUS / part / resource, said, partial(amount_of, resource))
+        for resource, quantity in mapping(status.get(part)).items():
+            yield _Field(_STATUS / part / resource, quantity, partial(amount_of, resource))
     yield from _each(SPEC / "taints", spec.get("taints"), taint_of)
     yield from _each(_STATUS / "conditions", status.get("conditions"), mapping)
     yield _Field(SPEC / "unschedulable", spec.get("unschedulable"), flag)
@@ -83,8 +81,8 @@ def _fields(raw: Manifest) -> Iterator[_Field]:
 
 def _each(at: FieldPath, value: Any, read: Callable[[Any], object]) -> Iterator[_Field]:
     yield _Field(at, value, sequence)
-    for index, one in enumerate(sequence(value)):
-        yield _Field(at / Item(index), one, read)
+    for index, entry in enumerate(sequence(value)):
+        yield _Field(at / Item(index), entry, read)
 
 
 LISTS = Path(__file__).parent / "field_lists.json"
@@ -97,40 +95,35 @@ def known_fields() -> Mapping[Api, KindFields]:
     stored = json.loads(LISTS.read_text(encoding="utf-8"))
     nodes: list[Names | None] = [None]
     for scalars, objects in stored["nodes"]:
-        found: dict[str, Any] = dict.fromkeys(scalars.split())
-        found.update((name, nodes[index]) for name, index in objects.items())
-        nodes.append(MappingProxyType(found))
+        names: dict[str, Any] = dict.fromkeys(scalars.split())
+        names.update((name, nodes[index]) for name, index in objects.items())
+        nodes.append(MappingProxyType(names))
     kinds: dict[Api, KindFields] = {}
-    for named, index in stored["kinds"].items():
-        group, version, kind, product = named.split()
-        kinds[api_of(group, version, kind)] = KindFields(nodes[index] or {}, f"{product} {stored['releases'][product]}")
+    for written_kind, index in stored["kinds"].items():
+        group, version, kind, product = written_kind.split()
+        # `core` is the core group in the lists, which separate by blanks.
+        api = Api("" if group == "core" else group, version, kind)
+        kinds[api] = KindFields(nodes[index] or {}, f"{product} {stored['releases'][product]}")
     return MappingProxyType(kinds)
 
 
 def load_schemas(paths: Iterable[Path]) -> Mapping[Api, KindFields]:
     """Returns the field names in CustomResourceDefinitions in files and folders. Raises `InputError`."""
-    found: dict[Api, KindFields] = {}
+    fields_by_kind: dict[Api, KindFields] = {}
     for path in files_of(paths):
-        read = fields_in(read_file(path))
+        read: dict[Api, KindFields] = {}
+        for document in read_file(path):
+            for raw, at in objects_in(document.manifest):
+                try:
+                    if kind_of(raw)[::2] == _CRD:
+                        read.update((api, KindFields(names, document.source)) for api, names in versions_of(raw))
+                except Malformed as error:
+                    why = f"CustomResourceDefinition: {error}"
+                    raise InputError(document.source, why, *document.position(at)) from None
         if not read:
             raise InputError(str(path), "has no CustomResourceDefinition with a schema")
-        found |= read
-    return found
-
-
-def fields_in(documents: Iterable[Document]) -> dict[Api, KindFields]:
-    """Returns the field names in the CustomResourceDefinitions among the documents. Raises `InputError`."""
-    found: dict[Api, KindFields] = {}
-    for document in documents:
-        for raw, at in objects_in(document.manifest):
-            if kind_of(raw)[::2] != _CRD:
-                continue
-            try:
-                found.update((api, KindFields(names, document.source)) for api, names in versions_of(raw))
-            except Malformed as error:
-                place = document.position(at)
-                raise InputError(document.source, f"CustomResourceDefinition: {error}", *place) from None
-    return found
+        fields_by_kind |= read
+    return fields_by_kind
 
 
 def versions_of(raw: Manifest) -> Iterator[tuple[Api, Names]]:
@@ -141,11 +134,6 @@ def versions_of(raw: Manifest) -> Iterator[tuple[Api, Names]]:
         names = kind_names(mapping(version.get("schema")).get("openAPIV3Schema"))
         if names is not None:
             yield Api(group, text(version.get("name")) or "", kind), names
-
-
-def api_of(group: str, version: str, kind: str) -> Api:
-    """Returns the kind; `core` is the core group in the lists, which separate by blanks."""
-    return Api("" if group == "core" else group, version, kind)
 
 
 class FactObject(NamedTuple):
@@ -161,9 +149,9 @@ class FactObject(NamedTuple):
         return InputError(self.document.source, why, line, column)
 
     @property
-    def place(self) -> tuple[str, int, int]:
+    def place(self) -> str:
         """The file, line and column."""
-        return (self.document.source, *self.document.position(self.at))
+        return ":".join(map(str, (self.document.source, *self.document.position(self.at))))
 
     @property
     def order(self) -> tuple[str, int, tuple[str, ...]]:
@@ -178,8 +166,6 @@ class FactObject(NamedTuple):
 
 
 class _Origin(NamedTuple):
-    """Where an object of the facts stands, and what it says."""
-
     order: tuple[str, int, tuple[str, ...]]
     text: str
     version: str
@@ -201,9 +187,7 @@ def load_facts(paths: Sequence[Path], kinds: WorkloadKinds = PYTHON_KINDS) -> Cl
 def facts_from(
     documents: Iterable[Document], facts: ClusterFacts = NOTHING_KNOWN, kinds: WorkloadKinds = PYTHON_KINDS
 ) -> ClusterFacts:
-    """Returns the facts in `documents`, added to those `known`. Raises `InputError` for a document that cannot be
-    understood.
-    """
+    """Returns the facts in `documents`, added to `facts`. Raises `InputError`."""
     return facts_of(fact_objects(documents), facts, kinds)
 
 
@@ -213,9 +197,7 @@ def facts_of(
     kinds: WorkloadKinds = PYTHON_KINDS,
     origins: _Origins | None = None,
 ) -> ClusterFacts:
-    """Returns the facts in objects. With `origins`, which is filled, an object may stand twice only if both are
-    equal.
-    """
+    """Returns the facts in objects. With `origins`, which is filled, an object may stand twice if both are equal."""
     parts: dict[str, Any] = {}
     cut: set[str] = set()
     for item in items:
@@ -238,7 +220,7 @@ def facts_of(
         # Pods without a node, and those that were cut down to their name and gang, do not tell what the others use.
         del parts[NODE_PODS.part]
     if cut:
-        parts["partial"] = _both(facts.partial, frozenset(cut))
+        parts["partial"] = (facts.partial or frozenset()) | cut
     if origins:
         parts["origins"] = MappingProxyType({key: origin.text for key, origin in origins.items()})
     return replace(facts, **parts)
@@ -278,14 +260,9 @@ class FactEntry(NamedTuple):
     value: Any
 
 
-def _both(some: frozenset[str] | None, others: frozenset[str] | None) -> frozenset[str] | None:
-    """Returns the parts of which only some objects are known, by either; None if there are none."""
-    return (some or frozenset()) | (others or frozenset()) or None
-
-
 def with_field_names(facts: ClusterFacts, schemas: Sequence[Path] = ()) -> ClusterFacts:
-    """Returns `known` with the field names of all kinds: those of CRDs in `schemas`, else those `known`, else those of
-    the known releases. Raises `InputError`.
+    """Returns `facts` with the field names of all kinds: of the CRDs in `schemas`, else of `facts`, else of the known
+    releases. Raises `InputError`.
     """
     return replace(facts, field_names={**known_fields(), **(facts.field_names or {}), **load_schemas(schemas)})
 
@@ -297,9 +274,7 @@ OPTED_IN = frozenset({SHAPED_WORKLOADS, *(projection.part for projection in OF_O
 
 
 def is_nameless(part: str, raw: Manifest) -> bool:
-    """Returns whether it is an object that gets its name at creation, as Jobs often do: no other object can name it
-    before.
-    """
+    """Returns whether an object gets its name at creation, as Jobs often do: nothing can name it before."""
     metadata = raw.get("metadata")
     return (part in OPTED_IN or part in LIMITS) and not (isinstance(metadata, dict) and metadata.get("name"))
 
@@ -316,7 +291,6 @@ def begun_part(facts: ClusterFacts, part: str) -> Any:
 
 @cache
 def _entries() -> dict[str, Callable[[], dict[Any, Any]]]:
-    """Returns the mapping type for the entries of each part."""
     return {projection.part: projection.entries for projection in (NODE_PODS, *_projections().values())}
 
 
@@ -334,8 +308,8 @@ def _unpack(item: FactObject) -> Iterator[FactObject]:
         for index, inner in enumerate(items):
             if isinstance(inner, dict):
                 # The items of a typed list may omit apiVersion and kind.
-                own = {"apiVersion": item.manifest.get("apiVersion"), "kind": kind.removesuffix("List"), **inner}
-                yield from _unpack(FactObject(item.document, item.at / "items" / Item(index), own))
+                typed = {"apiVersion": item.manifest.get("apiVersion"), "kind": kind.removesuffix("List"), **inner}
+                yield from _unpack(FactObject(item.document, item.at / "items" / Item(index), typed))
     else:
         yield item
 
@@ -350,7 +324,7 @@ def _projections() -> dict[tuple[str, str], Projection]:
     every = (
         RESERVATIONS,
         *EVERY_GENERAL,
-        *(found for backend in installed_backends().values() for found in backend.projections),
+        *(projection for backend in installed_backends().values() for projection in backend.projections),
     )
     return {(projection.resource.api.group, projection.resource.api.kind): projection for projection in every}
 
@@ -361,9 +335,7 @@ def projection_of(group: str, kind: str, kinds: WorkloadKinds) -> Projection | N
 
 
 def is_unread(group: str, version: str, kind: str, kinds: WorkloadKinds) -> bool:
-    """Returns whether a document has a version that its projection does not understand: it is not read, and may be what
-    another object names.
-    """
+    """Returns whether a document has a version that its projection does not understand, so it is not read."""
     projection = projection_of(group, kind.removesuffix("List"), kinds)
     return projection is not None and bool(projection.versions) and version not in projection.versions
 
@@ -385,13 +357,10 @@ def parts_of(group: str, kind: str, kinds: WorkloadKinds) -> Iterator[str]:
 
 
 def _add(part: str, item: FactObject, objects: Any, kinds: WorkloadKinds, origins: _Origins | None = None) -> None:
-    """Adds what one object says to its part of the facts."""
     raw = item.manifest
     if part == "apis":
         discovered = kind_of(raw).kind == known_kinds.KIND
-        objects |= (
-            {served.api for served in known_kinds.kinds_of(raw)} if discovered else {api for api, _ in _served(raw)}
-        )
+        objects.update((served.api for served in known_kinds.kinds_of(raw)) if discovered else dict(_served(raw)))
     elif part == "spec_fields":
         objects.update((api, fields) for api, fields in _served(raw) if fields is not None)
     elif part == "field_names":
@@ -429,9 +398,7 @@ def entry_of(item: FactObject, projection: Projection) -> FactEntry | None:
 
 
 def _note_origin(part: str, entry: FactEntry, projection: Projection, origins: _Origins) -> None:
-    """Keeps where an object stands. Raises `InputError` if it stands elsewhere with other contents: facts are those of
-    one cluster.
-    """
+    """Keeps where an object stands. Raises `InputError` if another version of it stands elsewhere."""
     subject, item = subject_of(entry.item.manifest, projection), entry.item
     origin = _Origin(item.order, item.origin, kind_of(item.manifest).version, entry.value)
     before = origins.setdefault((part, *subject), origin)

@@ -87,15 +87,15 @@ def directive(written: str, line: int = 0) -> Directive | None:
     """Returns what a comment or a line of the annotation says behind its key; None if it says nothing. What is not
     RULE: REASON is taken as the name of a rule, which does not exist.
     """
-    found = _WRITTEN.match(written)
-    if found is None:
+    match = _WRITTEN.match(written)
+    if match is None:
         return Directive((written.strip(),), "", line) if written.strip() else None
-    return Directive(tuple(rule.strip() for rule in found[1].split(",")), found[2] or "", line)
+    return Directive(tuple(rule.strip() for rule in match[1].split(",")), match[2] or "", line)
 
 
 def annotated(value: object) -> Iterator[Directive]:
     """Yields the suppressions of an annotation, one a line."""
     if isinstance(value, str):
         for line in value.splitlines():
-            if line.strip() and (found := directive(line)) is not None:
-                yield found
+            if line.strip() and (parsed := directive(line)) is not None:
+                yield parsed

@@ -21,7 +21,7 @@ from webhook.config.settings import Profile, Settings
 from webhook.fit.domains import DomainRoom, domain_rooms_of, in_order, partitions_of
 from webhook.fit.feasibility import Now, NowAnswer, Usage, counted_by, free_room, judge, now_of
 from webhook.fit.gang_shapes import changes_pods, shape_of_gang
-from webhook.fit.packing import GangFit, GroupNeed, Need, Packing, Room
+from webhook.fit.packing import GangFit, GroupNeed, Need
 from webhook.fit.placement import added_tolerations
 from webhook.fit.verdict import (
     STEPS,
@@ -116,8 +116,8 @@ class FitEntry:
             "assumptions": [*self.verdict.assumptions, *self.relies_on],
             "withoutGrowth": None if self.without_growth is None else self.without_growth.why,
             "now": None if self.now is None else self.now.as_json(),
-            "domains": [_domain(one) for one in self.domains],
-            "placement": [one._asdict() for one in self.verdict.placement],
+            "domains": [_domain(domain) for domain in self.domains],
+            "placement": [placed._asdict() for placed in self.verdict.placement],
             "steps": self.verdict.steps,
         }
 
@@ -134,15 +134,13 @@ def _domain(domain: DomainRoom) -> dict[str, Any]:
 
 def verdict_words(verdict: FitVerdict) -> str:
     """Returns the verdict in a few words, with how far *never* reaches."""
-    scope = verdict.scope
-    return (
-        WORDS[verdict.answer] if scope is None else f"{WORDS[verdict.answer]} {scope}".removesuffix(f" {FitScope.EVER}")
-    )
+    words, scope = WORDS[verdict.answer], verdict.scope
+    return words if scope is None else f"{words} {scope}".removesuffix(f" {FitScope.EVER}")
 
 
 def worst_of(entries: Iterable[FitEntry]) -> FitEntry | None:
     """Returns the gang that says most about the whole workload: one that never fits, else one that is not known to."""
-    return min(entries, key=lambda one: _ORDER.index(one.verdict.answer), default=None)
+    return min(entries, key=lambda entry: _ORDER.index(entry.verdict.answer), default=None)
 
 
 def fit_sentence(entry: FitEntry) -> str:
@@ -175,7 +173,7 @@ def now_words(now: Now) -> str:
         return f"not known whether there is room: {now.why}" if now.why else "not known whether there is room"
     if now.answer is NowAnswer.ROOM:
         return f"room, on {_listed(now.domains)}"
-    short = _listed([shortfall_text(one) for one in now.short])
+    short = _listed([shortfall_text(shortfall) for shortfall in now.short])
     where = "" if now.nearest is None else f" on {now.nearest}"
     return f"short by {short}{where}" if short else f"short: {now.why}"
 
@@ -184,10 +182,10 @@ def leaving_words(now: Now) -> Iterator[str]:
     """Yields which running gangs would have to go, if it is short now."""
     if now.leaving is None:
         return
-    named = _listed(now.leaving.gangs)
+    gangs = _listed(now.leaving.gangs)
     others = now.leaving.others
     of_others = f"{counted(others, 'gang')} of other namespaces" if others else ""
-    yield (", and " if len(now.leaving.gangs) > 1 else " and ").join(part for part in (named, of_others) if part)
+    yield (", and " if len(now.leaving.gangs) > 1 else " and ").join(part for part in (gangs, of_others) if part)
 
 
 def shortfall_text(short: Shortfall) -> str:
@@ -201,7 +199,6 @@ _MOST_NAMED = 5
 
 
 def _listed(names: Mapping[str, Any] | tuple[str, ...] | list[str]) -> str:
-    """Returns some names as a list in words."""
     shown = list(names)[:_MOST_NAMED]
     if len(names) > _MOST_NAMED:
         return f"{', '.join(shown)} and {len(names) - _MOST_NAMED:,} more"
@@ -213,25 +210,18 @@ def table_of(domains: tuple[DomainRoom, ...]) -> list[tuple[str, ...]]:
     if not domains:
         return []
     resources = resources_of(domains[0])
-    known = all(one.free is not None for one in domains)
-    head = (
-        domains[0].partition or "where",
-        "nodes",
-        *(f"{one} free" if known else one for one in resources),
-    )
-    return [head, *(_row(one, resources) for one in by_room(domains))]
+    free_is_known = all(domain.free is not None for domain in domains)
+    titles = (f"{resource} free" if free_is_known else resource for resource in resources)
+    table: list[tuple[str, ...]] = [(domains[0].partition or "where", "nodes", *titles)]
+    for domain in by_room(domains):
+        table.append((domain.name, f"{domain.nodes:,}", *(room_text(domain, resource) for resource in resources)))
+    return table
 
 
 def resources_of(domain: DomainRoom) -> list[str]:
-    """Returns the resources that are shown of a domain: those that the gang requests, or the pod slots if there are no
-    others. None if its scheduler compares nothing, or does not place the pods.
-    """
+    """Returns the shown resources of a domain: those that the gang requests, or the pod slots if there are none."""
     ordered = in_order(domain.total)
-    return [one for one in ordered if one != "pods"] or ordered
-
-
-def _row(domain: DomainRoom, resources: list[str]) -> tuple[str, ...]:
-    return domain.name, f"{domain.nodes:,}", *(room_text(domain, resource) for resource in resources)
+    return [resource for resource in ordered if resource != "pods"] or ordered
 
 
 def room_text(domain: DomainRoom, resource: str) -> str:
@@ -243,10 +233,12 @@ def room_text(domain: DomainRoom, resource: str) -> str:
 def by_room(domains: tuple[DomainRoom, ...]) -> list[DomainRoom]:
     """Returns the domains with most free first, by the resources in the order of the table."""
     resources = in_order(domains[0].total) if domains else []
-    return sorted(
-        domains,
-        key=lambda one: ([-(one.total if one.free is None else one.free).get(name, 0) for name in resources], one.name),
-    )
+
+    def order(domain: DomainRoom) -> tuple[list[int], str]:
+        room = domain.total if domain.free is None else domain.free
+        return [-room.get(name, 0) for name in resources], domain.name
+
+    return sorted(domains, key=order)
 
 
 _WITHOUT_NODES = "no node is known, so only quotas and queues were judged: give --facts a list of nodes, or use --live"
@@ -291,13 +283,13 @@ class DocumentFit(NamedTuple):
 
 def pods_of_gangs(pods: Iterable[Manifest]) -> PodsOfGangs:
     """Returns pods by the namespace and name of their PodGang. One whose labels cannot be read belongs to none."""
-    found: dict[tuple[str, str], list[Pod]] = {}
+    by_gang: dict[tuple[str, str], list[Pod]] = {}
     for raw in pods:
         with suppress(Malformed):
             pod = Pod(raw)
             if pod.podgang is not None:
-                found.setdefault((pod.namespace, pod.podgang), []).append(pod)
-    return found
+                by_gang.setdefault((pod.namespace, pod.podgang), []).append(pod)
+    return by_gang
 
 
 def fits_in(
@@ -316,7 +308,7 @@ def fits_in(
 def _fits(
     request: Request, at: FieldPath, facts: ClusterFacts, settings: Settings, effort: int
 ) -> Iterator[DocumentFit]:
-    named = (request.kind.kind, request.namespace, request.name)
+    subject = (request.kind.kind, request.namespace, request.name)
     try:
         workload, choice = _chosen(request, facts, settings)
         if isinstance(workload, OptedInWorkload):
@@ -325,50 +317,54 @@ def _fits(
             if choice is None:
                 omission = omission_of(workload, facts, settings)
                 if omission.reason is not OmissionReason.NO_GANG:
-                    yield DocumentFit(at, named, note=f"{_NOT_JUDGED}{omission}", left_out=True)
+                    yield DocumentFit(at, subject, note=f"{_NOT_JUDGED}{omission}", left_out=True)
                 return
         if choice is None:
             return
-        if (note := _why_not(choice, settings)) is not None:
-            yield DocumentFit(at, named, note=note, left_out=choice.scheduler != OPTED_OUT)
+        if choice.scheduler == OPTED_OUT:
+            yield DocumentFit(at, subject, note=IS_NO_GANG)
+            return
+        profile = settings.profiles.get(choice.scheduler)
+        if profile is None:
+            yield DocumentFit(at, subject, note=_no_profile(choice.scheduler), left_out=True)
             return
         if has_run(workload):
-            yield DocumentFit(at, named, note=_WORK_BEGUN)
+            yield DocumentFit(at, subject, note=_WORK_BEGUN)
             return
-        entries = list(entries_of(workload, settings.profiles[choice.scheduler], facts, settings, effort))
-        yield from (DocumentFit(at, named, one) for one in entries)
+        entries = list(entries_of(workload, profile, facts, settings, effort))
+        yield from (DocumentFit(at, subject, entry) for entry in entries)
         if not entries:
-            why = _why_no_gang(workload, settings.profiles[choice.scheduler], facts)
-            yield DocumentFit(at, named, note=f"{_NOT_JUDGED}{why}", left_out=why not in {_NO_REPLICAS, _OF_TRAIN_JOB})
+            why = _why_no_gang(workload, profile, facts)
+            left_out = why not in {_NO_REPLICAS, _OF_TRAIN_JOB}
+            yield DocumentFit(at, subject, note=f"{_NOT_JUDGED}{why}", left_out=left_out)
         elif facts.nodes is None:
-            yield DocumentFit(at, named, note=_WITHOUT_NODES)
+            yield DocumentFit(at, subject, note=_WITHOUT_NODES)
     except Malformed:
         finding = decision.malformed(request, settings).findings[0]
-        yield DocumentFit(at, named, broken=(finding.at, f"{finding.why}; {finding.remedy}"))
+        yield DocumentFit(at, subject, broken=(finding.at, f"{finding.why}; {finding.remedy}"))
 
 
 def _why_no_gang(workload: PodCliqueSet | OptedInWorkload, profile: Profile, facts: ClusterFacts) -> str:
-    """Returns why a workload has no gang that could be judged."""
     if isinstance(workload, PodCliqueSet):
         return _NO_REPLICAS
-    made = with_pods(workload, facts)
-    if made is None:
+    maker = with_pods(workload, facts)
+    if maker is None:
         if not isinstance(workload, TrainJob):
             return _OF_TRAIN_JOB
         return f"{workload.runtime_kind} {shown(workload.runtime.name)} {_UNKNOWN_RUNTIME}"
-    barred = no_gang(made)
-    if is_volcano_job(made) and "Volcano" in profile.backend.reads_claims_of and not made.finished:
+    barred = no_gang(maker)
+    if is_volcano_job(maker) and "Volcano" in profile.backend.reads_claims_of and not maker.finished:
         why = _NOT_REACHED
-    elif barred is not None and barred.hindrance is not None and profile.backend.groups(made.resource.api.group_kind):
+    elif barred is not None and barred.hindrance is not None and profile.backend.groups(maker.resource.api.group_kind):
         # What hinders a gang of Rollcall does not hinder a group that counts the pods that exist.
         why = f"{_GROUPED_ALONE} {profile.name} groups the pods itself, and some are created only after others"
     elif barred is not None and not barred.is_made:
         why = barred.why
-    elif not any(part.pods > 0 for part in made.parts):
+    elif not any(part.pods > 0 for part in maker.parts):
         why = _NO_REPLICAS
-    elif isinstance(made, MadeJobSet) and changes_pods(made):
+    elif isinstance(maker, MadeJobSet) and changes_pods(maker):
         why = _CHANGED_RUNTIME
-    elif isinstance(made, ShapedWorkload) and any(part.flat for part in made.shape.parts) and not made.finished:
+    elif isinstance(maker, ShapedWorkload) and any(part.flat for part in maker.shape.parts) and not maker.finished:
         why = _NO_TEMPLATES
     else:
         why = _NO_GANG
@@ -376,43 +372,37 @@ def _why_no_gang(workload: PodCliqueSet | OptedInWorkload, profile: Profile, fac
 
 
 def _stored(
-    request: Request,
-    at: FieldPath,
-    facts: ClusterFacts,
-    settings: Settings,
-    steps: int,
-    pods: PodsOfGangs,
+    request: Request, at: FieldPath, facts: ClusterFacts, settings: Settings, steps: int, pods: PodsOfGangs
 ) -> DocumentFit:
-    """Returns what is known of a PodGang with its pods: a verdict on what the scheduler sees."""
-    named = (request.kind.kind, request.namespace, request.name)
-    own: Sequence[Pod] = ()
+    subject = (request.kind.kind, request.namespace, request.name)
+    gang_pods: Sequence[Pod] = ()
     try:
         podgang = PodGang(request.object or {}, request.namespace)
-        own = pods.get((podgang.namespace, podgang.name), ())
-        if not own:
-            return DocumentFit(at, named, note=_NO_PODS, left_out=True)
-        scheduler = _scheduler_of(podgang, own, settings)
+        gang_pods = pods.get((podgang.namespace, podgang.name), ())
+        if not gang_pods:
+            return DocumentFit(at, subject, note=_NO_PODS, left_out=True)
+        scheduler = _scheduler_of(podgang, gang_pods, settings)
         profile = settings.profiles.get(scheduler)
         if profile is None:
-            return DocumentFit(at, named, note=_no_profile(scheduler), left_out=True)
+            return DocumentFit(at, subject, note=_no_profile(scheduler), left_out=True)
         members: dict[str, list[Pod]] = {}
-        for pod in own:
+        for pod in gang_pods:
             members.setdefault(pod.podclique or "", []).append(pod)
         shape = shape_of_gang(podgang, members, shown_record(podgang, profile, facts))
         if shape is None:
-            return DocumentFit(at, named, note=_BEGUN)
-        found = gang_fit_of(shape, profile.backend, facts, settings.fit, steps)
-        return DocumentFit(at, named, _entry(named, found, profile, facts, settings, steps))
+            return DocumentFit(at, subject, note=_BEGUN)
+        gang_fit = gang_fit_of(shape, profile.backend, facts, settings.fit, steps)
+        return DocumentFit(at, subject, _entry(subject, gang_fit, profile, facts, settings, steps))
     except Malformed as error:
-        if own:
-            return DocumentFit(at, named, broken=(METADATA / "name", _unreadable_pod(own, error, settings)))
+        if gang_pods:
+            return DocumentFit(at, subject, broken=(METADATA / "name", _unreadable_pod(gang_pods, error, settings)))
         finding = decision.malformed(request, settings).findings[0]
-        return DocumentFit(at, named, broken=(finding.at, f"{finding.why}; {finding.remedy}"))
+        return DocumentFit(at, subject, broken=(finding.at, f"{finding.why}; {finding.remedy}"))
 
 
-def _unreadable_pod(own: Iterable[Pod], error: Malformed, settings: Settings) -> str:
+def _unreadable_pod(pods: Iterable[Pod], error: Malformed, settings: Settings) -> str:
     """Returns which pod of a gang cannot be read, with its field, if that is found."""
-    for pod in own:
+    for pod in pods:
         request = Request("", "CREATE", Kind("", "v1", Pod.kind), pod.namespace, pod.name, pod.raw)
         finding = decision.malformed(request, settings).findings[0]
         if finding.at.parts:
@@ -420,13 +410,13 @@ def _unreadable_pod(own: Iterable[Pod], error: Malformed, settings: Settings) ->
     return f"a pod of the gang cannot be read: {error}"
 
 
-def _scheduler_of(podgang: PodGang, own: Iterable[Pod], settings: Settings) -> str:
-    """Returns the scheduler of stored pods: the one that they name, unless the caller asks for another. If they do not
-    all name one, it is the one that the PodGang records. Raises `Malformed`.
+def _scheduler_of(podgang: PodGang, pods: Iterable[Pod], settings: Settings) -> str:
+    """Returns the scheduler that stored pods name, unless the caller asks for another. If they do not all name one, it
+    is the one that the PodGang records. Raises `Malformed`.
     """
-    named = {pod.scheduler_name for pod in own}
-    if settings.forced is None and len(named) == 1 and (found := named.pop()):
-        return found
+    schedulers = {pod.scheduler_name for pod in pods}
+    if settings.forced is None and len(schedulers) == 1 and (scheduler := schedulers.pop()):
+        return scheduler
     return settings.forced or text(podgang.labels.get(SCHEDULER_LABEL)) or settings.default
 
 
@@ -434,53 +424,36 @@ def _chosen(
     request: Request, facts: ClusterFacts, settings: Settings
 ) -> tuple[PodCliqueSet | OptedInWorkload, Choice | None]:
     if request.kind.kind == "PodCliqueSet":
-        found = POD_CLIQUE_SETS.view(request.object or {}, request.namespace)
-        return found, POD_CLIQUE_SETS.choice_of(found, None, facts, settings)
+        pod_clique_set = POD_CLIQUE_SETS.view(request.object or {}, request.namespace)
+        return pod_clique_set, POD_CLIQUE_SETS.choice_of(pod_clique_set, None, facts, settings)
     admission = OptedInWorkloads(settings.kinds.views[request.kind[::2]])
     workload = admission.view(request.object or {}, request.namespace)
     return workload, admission.choice_of(workload, None, facts, settings)
 
 
-def _why_not(choice: Choice, settings: Settings) -> str | None:
-    """Returns why a workload is not judged, if so."""
-    if choice.scheduler == OPTED_OUT:
-        return IS_NO_GANG
-    return None if choice.scheduler in settings.profiles else _no_profile(choice.scheduler)
-
-
 def _no_profile(scheduler: str) -> str:
-    said = "has no profile here: name another with --scheduler, or add the profile to the configuration"
-    return f"its scheduler {shown(scheduler)} {said}"
+    why = "has no profile here: name another with --scheduler, or add the profile to the configuration"
+    return f"its scheduler {shown(scheduler)} {why}"
 
 
 def entries_of(
-    workload: PodCliqueSet | OptedInWorkload,
-    profile: Profile,
-    facts: ClusterFacts,
-    settings: Settings,
-    effort: int = 1,
+    workload: PodCliqueSet | OptedInWorkload, profile: Profile, facts: ClusterFacts, settings: Settings, effort: int = 1
 ) -> Iterator[FitEntry]:
-    """Yields what is reported of each different gang of a workload under one scheduler. A gang that the operator of the
-    workload makes is not known. Raises `Malformed`.
-    """
-    named = (workload.kind, workload.namespace, workload.name)
+    """Yields the report of each different gang of a workload under one scheduler. Raises `Malformed`."""
+    subject = (workload.kind, workload.namespace, workload.name)
     fits = fits_of(workload, profile, facts, settings, STEPS * effort)
-    for found in fits:
+    for gang_fit in fits:
         settings.proceed()
-        yield _entry(named, found, profile, facts, settings, STEPS * effort)
+        yield _entry(subject, gang_fit, profile, facts, settings, STEPS * effort)
     if not fits and (why := _why_not_known(workload)) is not None:
-        yield FitEntry(named, workload.name, profile.name, FitVerdict(FitAnswer.UNKNOWN, causes=(why,)))
+        yield FitEntry(subject, workload.name, profile.name, FitVerdict(FitAnswer.UNKNOWN, causes=(why,)))
 
 
 def _why_not_known(workload: PodCliqueSet | OptedInWorkload) -> str | None:
-    """Returns why nothing is known of the gang of a workload whose operator makes it, or of one that has no pod
-    templates; None for any other workload.
-    """
-    if (
-        not isinstance(workload, ShapedWorkload)
-        or workload.finished
-        or not any(part.pods > 0 for part in workload.parts)
-    ):
+    """Returns why the gang of a workload is unknown: its operator makes it, or it has no pod templates; else None."""
+    if not isinstance(workload, ShapedWorkload) or workload.finished:
+        return None
+    if not any(part.pods > 0 for part in workload.parts):
         return None
     if (left := next((left for left in workload.leaves() if not left.is_made), None)) is not None:
         return None if is_volcano_job(workload) else f"{left.why}: {_MADE_ELSEWHERE}"
@@ -489,41 +462,44 @@ def _why_not_known(workload: PodCliqueSet | OptedInWorkload) -> str | None:
 
 
 def _entry(
-    named: tuple[str, str, str],
-    found: GangFit,
+    subject: tuple[str, str, str],
+    gang_fit: GangFit,
     profile: Profile,
     facts: ClusterFacts,
     settings: Settings,
     steps: int,
 ) -> FitEntry:
-    entry = FitEntry(
-        named,
-        found.shape.name,
-        profile.name,
-        found.verdict,
-        found.shape.more,
-        started := _started(found),
-        surplus=None if started is None else _surplus(found, sum(started.values()), profile),
-    )
-    if found.packing is None or found.room is None:
+    verdict, shape, packing, room = gang_fit.verdict, gang_fit.shape, gang_fit.packing, gang_fit.room
+    started, surplus = _started(gang_fit), None
+    if started is not None and (above := sum(member.pods for member in shape.members) - sum(started.values())) > 0:
+        required = () if packing is None else partitions_of(packing)
+        surplus = Surplus(above, required[0].named if required and profile.backend.gathers_surplus else "")
+    entry = FitEntry(subject, shape.name, profile.name, verdict, shape.more, started, surplus=surplus)
+    if packing is None or room is None:
         return entry
-    entry = replace(entry, relies_on=added_tolerations(found.verdict, found.shape, found.packing, facts))
-    return _with_nodes(entry, found, found.packing, found.room, profile, facts, settings, steps)
+    entry = replace(entry, relies_on=added_tolerations(verdict, shape, packing, facts))
+    may_fit = verdict.answer is not FitAnswer.NEVER
+    if may_fit and room.grows:
+        there = replace(room, grows=False, memo={})
+        witness = judge(replace(packing, ceilings=(), witnesses=()), there, steps).witness
+        entry = replace(entry, without_growth=witness)
+    if facts.node_pods is None:
+        return replace(entry, domains=domain_rooms_of(packing, room))
+    usage = Usage.of(facts, counted_by(profile.backend.pod_reading(settings.fit)))
+    entry = replace(entry, domains=domain_rooms_of(packing, room, free_room(room, usage)))
+    if may_fit and entry.without_growth is None:
+        entry = replace(entry, now=now_of(packing, room, usage, (shape.namespace, shape.name), steps))
+    return entry
 
 
-def _started(found: GangFit) -> dict[str, int] | None:
-    """Returns the pods that a gang starts with, by role: as its scheduler packs it, if that is known. Return None if
-    some of its parts are enough, and any of them.
-    """
+def _started(gang_fit: GangFit) -> dict[str, int] | None:
+    """Returns the pods that a gang starts with, by role, as its scheduler packs it; None if any parts are enough."""
     minimum: Counter[str] = Counter()
-    for member in found.shape.needed:
+    for member in gang_fit.shape.needed:
         minimum[member.called] += member.minimum
-    packed = {} if found.packing is None else pods_together(found.packing)
-    if (
-        found.packing is not None
-        and any(not packed.get(role) for role in minimum)
-        and any(map(_chooses, found.packing.sets))
-    ):
+    packing = gang_fit.packing
+    packed = {} if packing is None else pods_together(packing)
+    if packing is not None and not all(map(packed.get, minimum)) and any(map(_chooses, packing.sets)):
         return None
     return {role: packed.get(role) or pods for role, pods in minimum.items()}
 
@@ -531,47 +507,3 @@ def _started(found: GangFit) -> dict[str, int] | None:
 def _chooses(need: Need) -> bool:
     """Returns whether some of its needs are enough."""
     return isinstance(need, GroupNeed) and (need.count < len(need.needs) or any(map(_chooses, need.needs)))
-
-
-def _surplus(found: GangFit, started: int, profile: Profile) -> Surplus | None:
-    """Returns the pods above those that a gang starts with, if there are any."""
-    pods = sum(member.pods for member in found.shape.members) - started
-    if pods <= 0:
-        return None
-    required = () if found.packing is None else partitions_of(found.packing)
-    return Surplus(pods, required[0].named if required and profile.backend.gathers_surplus else "")
-
-
-def _with_nodes(  # noqa: PLR0913, PLR0917 - what the entry is made of
-    entry: FitEntry,
-    found: GangFit,
-    packing: Packing,
-    room: Room,
-    profile: Profile,
-    facts: ClusterFacts,
-    settings: Settings,
-    steps: int,
-) -> FitEntry:
-    """Returns the entry with its domains, the estimate of now, and why it does not fit without growth."""
-    witness = _without_growth(packing, room, steps) if found.verdict.answer is not FitAnswer.NEVER else None
-    if facts.node_pods is None:
-        return replace(entry, domains=domain_rooms_of(packing, room), without_growth=witness)
-    usage = usage_of(facts, profile, settings)
-    domains = domain_rooms_of(packing, room, free_room(room, usage))
-    now: Now | None = None
-    if found.verdict.answer is not FitAnswer.NEVER and witness is None:
-        now = now_of(packing, room, usage, (found.shape.namespace, found.shape.name), steps)
-    return replace(entry, domains=domains, now=now, without_growth=witness)
-
-
-def usage_of(facts: ClusterFacts, profile: Profile, settings: Settings) -> Usage:
-    """Returns what is used on the nodes, as the scheduler of a profile counts it."""
-    reading = profile.backend.pod_reading(settings.fit)
-    return Usage.of(facts, counted_by(reading))
-
-
-def _without_growth(packing: Packing, room: Room, steps: int) -> Witness | None:
-    """Returns why a gang does not fit the nodes that there are, in a cluster that may grow."""
-    if not room.grows:
-        return None
-    return judge(replace(packing, ceilings=(), witnesses=()), replace(room, grows=False, memo={}), steps).witness

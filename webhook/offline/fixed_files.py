@@ -49,7 +49,7 @@ def add_fixes(
     object with a suppressed refusal has none: its edit would remove what its author accepts.
     """
     accepted = {id(entry.place.judgement) for entry in report.findings if entry.refuses and entry.suppression}
-    found: dict[int, Fix | None] = {}
+    fixes: dict[int, Fix | None] = {}
     last: Document | None = None
     for index, entry in enumerate(report.findings):
         document, judgement = entry.place.document, entry.place.judgement
@@ -58,12 +58,12 @@ def add_fixes(
         if last is not None and last is not document:
             last.forget()
         last = document
-        if id(judgement) not in found:
-            if len(found) == most:
+        if id(judgement) not in fixes:
+            if len(fixes) == most:
                 report.all_searched = False
                 break
-            found[id(judgement)] = fix_of(document, judgement, facts_for(document), settings)
-        report.findings[index] = entry._replace(fix=found[id(judgement)])
+            fixes[id(judgement)] = fix_of(document, judgement, facts_for(document), settings)
+        report.findings[index] = entry._replace(fix=fixes[id(judgement)])
     if last is not None:
         last.forget()
 
@@ -101,9 +101,8 @@ class FixedFile:
             raise self._unwritten(error) from None
 
     def write(self) -> int:
-        """Replaces the file, or the file that a link names, with its owner and permissions. Return how many other names
-        (hard links) the file had: they keep the old content. Raises `InputError`, also if the file is no longer the one
-        that was judged.
+        """Replaces the file, or the file that a link names, and keeps owner and permissions. Returns how many other
+        names (hard links) keep the old content. Raises `InputError`, also if the file has changed since it was judged.
         """
         try:
             content = (self._mark() + self.fixed_text).encode()
@@ -129,7 +128,7 @@ class FixedFile:
 
 def fixed_files(report: Report) -> list[FixedFile]:
     """Returns the files of a report with fixes, in the order of the report."""
-    found: dict[Path | str, FixedFile] = {}
+    files: dict[Path | str, FixedFile] = {}
     seen: set[int] = set()
     for entry in report.findings:
         fix, document, judgement = entry.fix, entry.place.document, entry.place.judgement
@@ -138,8 +137,8 @@ def fixed_files(report: Report) -> list[FixedFile]:
         seen.add(id(judgement))
         # One file may have been named twice.
         path = Path(document.source) if document.source == STDIN else Path(document.source).resolve()
-        file = found.setdefault(path, FixedFile(path, document.source, document.text))
+        file = files.setdefault(path, FixedFile(path, document.source, document.text))
         if file.text == document.text and not file.edits.issuperset(fix.edits):
             file.edits.update(fix.edits)
             file.fixes.append((FindingPlace(document, judgement), fix))
-    return list(found.values())
+    return list(files.values())

@@ -17,7 +17,7 @@ from webhook.model.findings import shown
 from webhook.model.kueue import PROVISIONING
 from webhook.model.kueue_objects import ADMISSION_CHECKS, AdmissionCheck
 from webhook.model.node_pods import RESERVATIONS
-from webhook.model.nodes import GROWTH, NODES, NodeGrower, Nodes
+from webhook.model.nodes import GROWTH, NODES, Nodes
 from webhook.model.projections import key_of
 from webhook.model.reading import Malformed, Manifest
 from webhook.offline.fact_files import FactEntry, FactObject, FactRemark, name_of, subject_of
@@ -41,9 +41,8 @@ def scopes_of(source: str) -> Scopes:
 
 class GroupFolders:
     """Which groups there are, and how many pods each has. The pods of a PodGroup that stands in several folders are
-    counted within each of them; its size is unknown if pods elsewhere name it.
-
-    `parts` are the parts of the facts for every file, and `remarks` say which sizes are unknown.
+    counted within each of them; its size is unknown if pods elsewhere name it. `parts` are the parts of the facts for
+    every file, and `remarks` say which sizes are unknown.
     """
 
     def __init__(self, objects: Sequence[FactObject], scopes: Mapping[str, Scopes], kinds: WorkloadKinds) -> None:
@@ -70,13 +69,11 @@ class GroupFolders:
         """Returns facts with the sizes of the groups in one folder."""
         if area is None:
             return facts
-        parts: dict[str, Any] = {
-            part: ChainMap(sizes, getattr(facts, part)) for part, sizes in self._sizes[area].items()
-        }
+        area_sizes = self._sizes[area].items()
+        parts: dict[str, Any] = {part: ChainMap(sizes, getattr(facts, part)) for part, sizes in area_sizes}
         return replace(facts, **parts)
 
     def _sized(self, manifests: list[Manifest], differing: list[Manifest] | None = None) -> dict[str, dict[Any, Any]]:
-        """Returns how large groups are, and which there are, in some objects."""
         sizes = group_sizes(manifests, self._kinds, differing)
         return {
             "group_sizes": sizes,
@@ -109,7 +106,14 @@ class GroupFolders:
         }
         self.parts["group_sizes"].update(dict.fromkeys(several))
         if astray:
-            self._remark_astray(min(astray), objects)
+            system, namespace, name = min(astray)
+            groups = (item for item in objects if item.manifest.get("kind") == POD_GROUP)
+            item = next(item for item in groups if name_of(item.manifest) == name)
+            message = (
+                f"PodGroup {shown(f'{namespace}/{name}')} of {system} stands in several folders, and pods elsewhere "
+                "name it: how many pods it has is unknown"
+            )
+            self.remarks.append(FactRemark(message, item.document, item.at, (POD_GROUP, namespace, name)))
         for area, parts in sized.items():
             sizes = parts["group_sizes"]
             nearer = (group for group in _keys(parts["file_groups"]) if group in several and group not in astray)
@@ -117,17 +121,6 @@ class GroupFolders:
                 "group_sizes": {group: sizes[group] for group in nearer if group in sizes},
                 "gang_sizes": parts["gang_sizes"],
             }
-
-    def _remark_astray(self, group: Group, objects: Iterable[FactObject]) -> None:
-        system, namespace, name = group
-        item = next(
-            item for item in objects if item.manifest.get("kind") == POD_GROUP and name_of(item.manifest) == name
-        )
-        message = (
-            f"PodGroup {shown(f'{namespace}/{name}')} of {system} stands in several folders, and pods elsewhere name "
-            "it: how many pods it has is unknown"
-        )
-        self.remarks.append(FactRemark(message, item.document, item.at, (POD_GROUP, namespace, name)))
 
     def _remark_uncounted(self, objects: Iterable[FactObject], differing: Iterable[Manifest]) -> None:
         """Says which objects leave the size of their group unknown, unless each of their folders counts its own."""
@@ -144,12 +137,10 @@ class GroupFolders:
             self.remarks.append(FactRemark(message, item.document, item.at, (kind, key_of(item.manifest)[0], name)))
 
     def _is_counted(self, item: FactObject) -> bool:
-        """Returns whether the folder of an object has its own size of a group."""
         return bool(self._sizes.get(self._areas.get(item.document.source, ""), {}).get("group_sizes"))
 
 
 def _keys(groups: Mapping[tuple[str, str], Iterable[str]]) -> Iterator[Group]:
-    """Yields the system, namespace and name of each PodGroup."""
     return ((*key, name) for key, names in groups.items() for name in names)
 
 
@@ -159,14 +150,8 @@ GROWERS = frozenset({ADMISSION_CHECKS.part, *(projection.part for projection in 
 OF_CLUSTERS = GROWERS | {NODES.part, RESERVATIONS.part, "resource_slices", "hyper_nodes"}
 
 
-def _adds_nodes(value: NodeGrower | AdmissionCheck) -> bool:
-    return not isinstance(value, AdmissionCheck) or value.controller == PROVISIONING
-
-
 class NodeFolders:
-    """The nodes of each folder, and what belongs to nodes: nodes in folders beside each other are several clusters.
-    `remarks` says so.
-    """
+    """The nodes of each folder: those of folders beside each other are several clusters. `remarks` says so."""
 
     def __init__(self, entries: Iterable[tuple[str, FactEntry]], scopes: Mapping[str, Scopes], *, cut: bool) -> None:
         """Takes nodes and what belongs to them, each with its part of the facts. `scopes` are those of each file, and
@@ -191,13 +176,16 @@ class NodeFolders:
             "folder, and without nodes elsewhere; put the nodes of one cluster into one folder"
         )
         self.remarks.append(FactRemark(message, item.document, item.at, subject_of(item.manifest, NODES)))
-        self._remark_growth(
-            entry for part, entry, folders in placed if part in GROWERS and not self.cluster_of(folders)
-        )
+        growers = (place for place in placed if place[0] in GROWERS)
+        self._remark_growth(entry for _, entry, folders in growers if not self.cluster_of(folders))
 
     def _remark_growth(self, entries: Iterable[FactEntry]) -> None:
-        """Says what may add nodes to each cluster because it stands in the folder of none."""
-        growers = [entry.item for entry in entries if _adds_nodes(entry.value)]
+        # Of the AdmissionChecks only some add nodes.
+        growers = [
+            entry.item
+            for entry in entries
+            if not isinstance(entry.value, AdmissionCheck) or entry.value.controller == PROVISIONING
+        ]
         if growers:
             item = min(growers, key=lambda item: item.order)
             kind, name = kind_of(item.manifest).kind, name_of(item.manifest)
@@ -230,8 +218,8 @@ class NodeFolders:
 
 
 def areas(scopes: Mapping[str, Scopes], objects: Iterable[Iterable[str]]) -> dict[str, str]:
-    """Returns for each file the widest folder in which no object stands in two folders; nothing if none does at all.
-    `objects` are the files of each object.
+    """Returns for each file the widest folder in which no object stands in two folders; empty if none does. `objects`
+    are the files of each object.
     """
     mixed: set[str] = set()
     for sources in objects:
@@ -248,8 +236,8 @@ def areas(scopes: Mapping[str, Scopes], objects: Iterable[Iterable[str]]) -> dic
 
 
 def roots(folders: Iterable[Scopes]) -> dict[str, str | None]:
-    """Returns the topmost of some folders, for itself and for each folder above; None above several. Each folder is
-    given with those above it.
+    """Returns the topmost of some folders, for itself and each folder above; None above several. Each folder comes with
+    those above it.
     """
     every = {tuple(folder) for folder in folders if folder}
     nearest = {folder[0] for folder in every}

@@ -33,13 +33,13 @@ _OWN = ("hugepages-", "kubernetes.io/", "attachable-volumes-")
 def carried(template: PodTemplate) -> Iterator[str]:
     """Yields the extended resources of a pod with their amounts, and its resource claims; only the first of many."""
     try:
-        named = [*_devices(template), *_claims(template)]
+        devices = [*_devices(template), *_claims(template)]
     except Malformed:
         # The rules report fields of the wrong type.
         return
-    yield from named[:_MOST]
-    if len(named) > _MOST:
-        yield f"{len(named) - _MOST:,} more devices"
+    yield from devices[:_MOST]
+    if len(devices) > _MOST:
+        yield f"{len(devices) - _MOST:,} more devices"
 
 
 def _devices(template: PodTemplate) -> Iterator[str]:
@@ -79,17 +79,14 @@ class TreeLevel(StrEnum):
     MEMBER = "member"
 
 
+_LEVELS = {
+    "Job": TreeLevel.JOB,
+    "JobSet": TreeLevel.JOB_SET,
+    "LeaderWorkerSet": TreeLevel.LEADER_WORKER_SET,
+    "TrainJob": TreeLevel.TRAIN_JOB,
+}
 # Kinds of a root.
-WORKLOADS = frozenset(
-    {
-        TreeLevel.SET,
-        TreeLevel.JOB,
-        TreeLevel.JOB_SET,
-        TreeLevel.LEADER_WORKER_SET,
-        TreeLevel.TRAIN_JOB,
-        TreeLevel.DECLARED,
-    }
-)
+WORKLOADS = frozenset({TreeLevel.SET, TreeLevel.DECLARED, *_LEVELS.values()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,46 +122,40 @@ class TreeNode:
 
     def as_json(self) -> dict[str, Any]:
         """Returns the node as plain JSON values."""
-        found: dict[str, Any] = {"kind": self.called, "name": self.name, "pods": self.pods, "minimum": self.minimum}
+        fields: dict[str, Any] = {"kind": self.called, "name": self.name, "pods": self.pods, "minimum": self.minimum}
         topology = {"required": self.required, "preferred": self.preferred}
         if any(topology.values()):
-            found["topology"] = topology
+            fields["topology"] = topology
         if self.waits_for is not None:
-            found["waitsFor"] = self.waits_for
+            fields["waitsFor"] = self.waits_for
         if self.needed is not None:
-            found["needed"] = self.needed
+            fields["needed"] = self.needed
         if self.note:
-            found["note"] = self.note
+            fields["note"] = self.note
         if self.more:
-            found |= {"more": self.more, "last": self.last}
+            fields |= {"more": self.more, "last": self.last}
         if self.carries:
-            found["carries"] = list(self.carries)
+            fields["carries"] = list(self.carries)
         if self.below:
-            found["below"] = [node.as_json() for node in self.below]
-        return found
+            fields["below"] = [node.as_json() for node in self.below]
+        return fields
 
 
 def gang_tree(workload: PodCliqueSet, generation: GroveGeneration) -> TreeNode:
     """Returns the tree of `workload` as Grove of that generation makes it."""
     names = PodGangNames(generation)
-    one = tuple(_gangs_of_replica(workload, f"{workload.name}-0", names))
-    pods = sum(gang.pods * (1 + gang.more) for gang in one)
-    minimum = sum(gang.minimum for gang in one if gang.waits_for is None)
+    first_replica = tuple(_gangs_of_replica(workload, f"{workload.name}-0", names))
+    pods = sum(gang.pods * (1 + gang.more) for gang in first_replica)
+    minimum = sum(gang.minimum for gang in first_replica if gang.waits_for is None)
     count = max(workload.replicas, 0)
+    more = left(count)
     gangs: list[TreeNode] = []
     for index in shown(count):
-        found = list(_gangs_of_replica(workload, f"{workload.name}-{index}", names))
-        more = left(count)
+        replica_gangs = list(_gangs_of_replica(workload, f"{workload.name}-{index}", names))
         last = names.first(f"{workload.name}-{count - 1}") if more else None
-        gangs += [*(replace(first, more=more, last=last) for first in found[:1]), *found[1:]]
-    return TreeNode(
-        TreeLevel.SET,
-        f"{workload.namespace}/{workload.name}",
-        count * pods,
-        count * minimum,
-        *_domains(workload.topology),
-        below=tuple(gangs),
-    )
+        gangs += [*(replace(first, more=more, last=last) for first in replica_gangs[:1]), *replica_gangs[1:]]
+    name, domains_of_set = f"{workload.namespace}/{workload.name}", _domains(workload.topology)
+    return TreeNode(TreeLevel.SET, name, count * pods, count * minimum, *domains_of_set, below=tuple(gangs))
 
 
 def gang_names(tree: TreeNode) -> Iterator[str]:
@@ -188,30 +179,27 @@ def left(count: int) -> int:
 def _gangs_of_replica(workload: PodCliqueSet, base: str, names: PodGangNames) -> Iterator[TreeNode]:
     """Yields the first gang of one replica of the set, then the gangs that its scaling groups add."""
     members = [_clique(member) for member in workload.cliques if member.group is None]
-    groups = [(one.group, [_clique(member) for member in one.cliques]) for one in workload.groups_with_cliques()]
+    groups = [(group, list(map(_clique, cliques))) for group, cliques in workload.groups_with_cliques()]
     for group, cliques in groups:
         first = group.first_replicas
         for index in shown(first):
-            more = left(first)
-            name, last = f"{group.name}-{index}", f"{group.name}-{first - 1}"
-            members.append(
-                _node(TreeLevel.GROUP, name, cliques, group.topology, more=more, last=last if more else None)
-            )
+            name, more = f"{group.name}-{index}", left(first)
+            last = f"{group.name}-{first - 1}" if more else None
+            members.append(_node(TreeLevel.GROUP, name, cliques, group.topology, more=more, last=last))
     if members or names.generation is GroveGeneration.LEGACY:
         yield _node(TreeLevel.GANG, names.first(base), members, workload.topology)
     for group, cliques in groups:
         extra = group.further_replicas
         for index in shown(extra):
             more = left(extra)
-            found = _further_gang(workload, group, cliques, index + group.min_available, base, names)
+            gang = _further_gang(workload, group, cliques, index + group.min_available, base, names)
             end = names.further(base, group, group.replicas - 1) if more else None
-            yield replace(found, waits_for=names.first(base), more=more, last=end)
+            yield replace(gang, waits_for=names.first(base), more=more, last=end)
 
 
 def _further_gang(
     workload: PodCliqueSet, group: ScalingGroup, cliques: list[TreeNode], index: int, base: str, names: PodGangNames
 ) -> TreeNode:
-    """Returns the gang of one scaling-group replica above the minimum."""
     name = names.further(base, group, index)
     if names.generation is GroveGeneration.LEGACY:
         return _node(TreeLevel.GANG, name, cliques, group.topology or workload.topology)
@@ -243,53 +231,42 @@ def _domains(topology: Topology | None) -> tuple[str | None, str | None]:
     return (None, None) if topology is None else (topology.required, topology.preferred)
 
 
-_LEVELS = {
-    "Job": TreeLevel.JOB,
-    "JobSet": TreeLevel.JOB_SET,
-    "LeaderWorkerSet": TreeLevel.LEADER_WORKER_SET,
-    "TrainJob": TreeLevel.TRAIN_JOB,
-}
 _IN_NO_GANG = "in no gang"
 
 
 def workload_tree(
     workload: OptedInWorkload,
-    made: OptedInWorkload,
+    maker: OptedInWorkload,
     groups: SchedulerGroups | None = None,
     note: str = "",
     remark: str = "",
 ) -> TreeNode:
-    """Returns the tree of `workload`. `made` makes its pods: the JobSet of a TrainJob, else the workload itself.
-    `groups` are those that its scheduler makes itself. `note` says why it has no gangs, or why they are not known: then
-    its parts are directly below the workload. `remark` is said beside its gangs.
+    """Returns the tree of `workload`, whose pods `maker` makes: the JobSet of a TrainJob, else the workload itself.
+    `groups` are those that its scheduler makes itself. `note` says why it has no gangs, or why they are unknown: then
+    its parts are directly below the workload. `remark` stands beside its gangs.
     """
     if groups is not None:
-        gangs, note = tuple(map(_gang_of_scheduler, groups.groups)), note or groups.why
+        gangs = tuple(replace(_subgroup(group), level=TreeLevel.OWNED_GANG) for group in groups.groups)
+        note = note or groups.why
         covered = frozenset(part.place for group in groups.groups for part in _parts_in(group))
     else:
-        gangs = () if note else tuple(_gangs(made))
-        covered = frozenset(part.place for part in made.parts if _has_gang(made, part))
+        gangs = () if note else tuple(_gangs(maker))
+        # A gang of a part that needs none of its pods is left out.
+        covered = frozenset(part.place for part in maker.parts if not maker.gang_per_part or part.needed > 0)
     if not gangs:
-        gangs = tuple(_members(made.parts))
-        covered = frozenset(part.place for part in made.parts)
-    outside = (part for part in (*made.parts, *made.outside_parts) if part.place not in covered)
-    below = (*gangs, *(replace(one, note="" if note else _IN_NO_GANG) for one in _members(outside)))
+        gangs = tuple(_members(maker.parts))
+        covered = frozenset(part.place for part in maker.parts)
+    outside = (part for part in (*maker.parts, *maker.outside_parts) if part.place not in covered)
+    below = (*gangs, *(replace(member, note="" if note else _IN_NO_GANG) for member in _members(outside)))
     pods = sum(node.pods * (1 + node.more) for node in below)
     minimum = sum(gang.minimum * (1 + gang.more) for gang in gangs if gang.waits_for is None)
     # A JobSet's annotations win over those of its TrainJob.
-    own, above = domains(of_workload(made)), domains(of_workload(workload))
-    wanted = own[0] or above[0], own[1] or above[1]
+    maker_domains, above = domains(of_workload(maker)), domains(of_workload(workload))
+    topology = maker_domains[0] or above[0], maker_domains[1] or above[1]
     level = TreeLevel.DECLARED if workload.crd else _LEVELS[workload.kind]
     kind = workload.kind if workload.crd else ""
     name = f"{workload.namespace}/{workload.name}"
-    return TreeNode(level, name, pods, minimum, *wanted, kind=kind, below=below, note=note or remark)
-
-
-def _has_gang(made: OptedInWorkload, part: Part) -> bool:
-    """Returns whether Rollcall makes a gang of a part's pods. A gang of a part that needs none of its pods is left
-    out.
-    """
-    return not made.gang_per_part or part.needed > 0
+    return TreeNode(level, name, pods, minimum, *topology, kind=kind, below=below, note=note or remark)
 
 
 def _parts_in(group: SchedulerGroup) -> Iterator[Part]:
@@ -297,11 +274,6 @@ def _parts_in(group: SchedulerGroup) -> Iterator[Part]:
         yield group.part
     for below in group.below:
         yield from _parts_in(below)
-
-
-def _gang_of_scheduler(group: SchedulerGroup) -> TreeNode:
-    """Returns the node of a group that the scheduler makes itself."""
-    return replace(_subgroup(group), level=TreeLevel.OWNED_GANG)
 
 
 def _subgroup(group: SchedulerGroup) -> TreeNode:
@@ -322,61 +294,58 @@ def _subgroup(group: SchedulerGroup) -> TreeNode:
     )
 
 
-def _gangs(made: OptedInWorkload) -> Iterator[TreeNode]:
-    if isinstance(made, LeaderWorkerSet):
-        yield from _groups(made)
+def _gangs(maker: OptedInWorkload) -> Iterator[TreeNode]:
+    if isinstance(maker, LeaderWorkerSet):
+        yield from _groups(maker)
         return
-    if made.together is not None:
-        yield from _of_roles(made)
+    if maker.together is not None:
+        yield from _gangs_of_roles(maker)
         return
-    every = (*made.parts, *made.outside_parts)
+    every = (*maker.parts, *maker.outside_parts)
     # By name of the gang: its part, if each part has its own gang.
-    alone = {f"{made.name}-{part.name}": part for part in made.parts} if made.gang_per_part else {}
-    for gang in gangs_of(made):
+    alone = {f"{maker.name}-{part.name}": part for part in maker.parts} if maker.gang_per_part else {}
+    for gang in gangs_of(maker):
         pods = sum(member.pods for member in gang.members)
         minimum = sum(member.min_replicas for member in gang.members)
         if gang.name in alone:
-            after = _last(made, alone[gang.name])
+            after = _last(maker, alone[gang.name])
             yield TreeNode(TreeLevel.OWNED_GANG, gang.name, pods, minimum, waits_for=after)
         else:
-            below = tuple(_members(made.parts)) if isinstance(made, JobSet) or len(every) > 1 else ()
+            below = tuple(_members(maker.parts)) if isinstance(maker, JobSet) or len(every) > 1 else ()
             yield TreeNode(TreeLevel.OWNED_GANG, gang.name, pods, minimum, below=below)
 
 
-def _last(made: OptedInWorkload, part: Part) -> str | None:
-    """Returns the gangs that the gang of a part waits for. In a sequence only the previous one is named, because that
-    one waits for the earlier ones.
-    """
-    names = [one.name for one in made.parts]
+def _last(maker: OptedInWorkload, part: Part) -> str | None:
+    """Returns the gangs that the gang of a part waits for; in a sequence only the previous one."""
+    names = [other.name for other in maker.parts]
     in_a_row = part.after == tuple(names[: names.index(part.name)])
-    return ", ".join(f"{made.name}-{name}" for name in (part.after[-1:] if in_a_row else part.after)) or None
+    return ", ".join(f"{maker.name}-{name}" for name in (part.after[-1:] if in_a_row else part.after)) or None
 
 
-def _groups(made: LeaderWorkerSet) -> Iterator[TreeNode]:
-    count, size = max(made.replicas, 0), max(made.size, 0)
-    below = [_member(part.name, part.each, part) for part in made.parts]
+def _groups(workload: LeaderWorkerSet) -> Iterator[TreeNode]:
+    count, size = max(workload.replicas, 0), max(workload.size, 0)
+    below = [_member(part.name, part.each, part) for part in workload.parts]
     for index in shown(count):
         more = left(count)
-        last = f"{made.name}-{count - 1}" if more else None
-        name = f"{made.name}-{index}"
+        last = f"{workload.name}-{count - 1}" if more else None
+        name = f"{workload.name}-{index}"
         yield TreeNode(TreeLevel.OWNED_GANG, name, size, size, more=more, last=last, below=tuple(below))
 
 
-def _of_roles(made: OptedInWorkload) -> Iterator[TreeNode]:
+def _gangs_of_roles(maker: OptedInWorkload) -> Iterator[TreeNode]:
     """Yields the gang of the first groups, then the further groups of each role, which are alike."""
-    groups = {role.part.name: role.groups for role in made.roles}
-    for gang in gangs_of(made):
-        below = tuple(
-            _member(member.name, member.pods, part) for member in gang.members for part in gang.parts[member.name]
-        )
+    groups = {role.part.name: role.groups for role in maker.roles}
+    for gang in gangs_of(maker):
+        members = ((member, part) for member in gang.members for part in gang.parts[member.name])
+        below = tuple(_member(member.name, member.pods, part) for member, part in members)
         pods = sum(node.pods for node in below)
-        if gang.name == made.name:
+        if gang.name == maker.name:
             yield TreeNode(TreeLevel.OWNED_GANG, gang.name, pods, pods, below=below)
             continue
         (part,) = gang.parts[gang.name]
         count = groups[part.name]
-        more = count - groups_together(part.name, made.together or {}) - 1
-        last = f"{made.name}-{part.name}-{count - 1}" if more else None
+        more = count - groups_together(part.name, maker.together or {}) - 1
+        last = f"{maker.name}-{part.name}-{count - 1}" if more else None
         yield TreeNode(TreeLevel.OWNED_GANG, gang.name, pods, pods, more=more, last=last)
 
 
@@ -388,7 +357,5 @@ def _members(parts: Iterable[Part]) -> Iterator[TreeNode]:
 
 def _member(name: str, pods: int, part: Part, minimum: int | None = None) -> TreeNode:
     needed = pods if minimum is None else minimum
-    after = ", ".join(part.after) or None
-    return TreeNode(
-        TreeLevel.MEMBER, name, pods, needed, *domains(of_pods(part)), after, carries=tuple(carried(part.template))
-    )
+    after, carries = ", ".join(part.after) or None, tuple(carried(part.template))
+    return TreeNode(TreeLevel.MEMBER, name, pods, needed, *domains(of_pods(part)), after, carries=carries)

@@ -65,9 +65,7 @@ class GroupForest:
         self._where: dict[tuple[BranchKind, str, str], Any] = {}
 
     def add(self, group: str, version: str, manifest: Manifest, where: Any = None) -> None:
-        """Adds an object of one of GROUP_KINDS or POD_KINDS. Raises `Malformed` for a gang object that
-        cannot be read.
-        """
+        """Adds an object of one of GROUP_KINDS or POD_KINDS. Raises `Malformed` for an unreadable gang object."""
         kind = manifest.get("kind")
         if (group, kind) in POD_KINDS:
             try:
@@ -84,8 +82,8 @@ class GroupForest:
             self._composites[key] = composite
             self._where[BranchKind.COMPOSITE, *key] = where
         elif (group, kind) == (API_GROUP, "PodGroup"):
-            key, found = kube.read_pod_group(manifest)
-            self._groups[key] = found
+            key, pod_group = kube.read_pod_group(manifest)
+            self._groups[key] = pod_group
             self._where[BranchKind.POD_GROUP, *key] = where
         elif (group, kind) == (keys.POD_GROUP.group, keys.POD_GROUP.kind):
             key, gang = gang_groups.read_gang(manifest)
@@ -94,9 +92,11 @@ class GroupForest:
 
     def trees(self) -> Iterator[tuple[Branch, Any]]:
         """Yields every tree, and the `where` of its first object."""
-        for tree in (*_Trees(self._composites, self._groups, self._counted()).all(), *self._of_workloads()):
+        for tree in (*_Trees(self._composites, self._groups, self._counted()).all(), *self._workload_trees()):
             yield tree, self._place(tree)
-        counts = _summed(self._gang_pods)
+        counts: Counter[str] = Counter()
+        for name, count in self._gang_pods.values():
+            counts[name] += count
         # A PodGroup takes precedence over the annotations of pods.
         described = {name: gang for name, gang in self._described.items() if name not in self._gangs}
         for tree in _gang_groups(self._gangs | described, counts):
@@ -106,13 +106,13 @@ class GroupForest:
         metadata, spec, count = mapping(manifest.get("metadata")), mapping(manifest.get("spec")), 1
         namespace, name = text(metadata.get("namespace")) or "default", text(metadata.get("name"))
         # Without a name each object is separate: the API server will generate its name.
-        own = (kind, namespace, name) if name else object()
+        identity = (kind, namespace, name) if name else object()
         if kind != "Pod":
             count = pods_at_once(spec) if kind == "Job" else replicas_of(spec)
             metadata, spec = (mapping(mapping(spec.get("template")).get(part)) for part in ("metadata", "spec"))
         membership = kube.membership_of(spec)
         if membership is not None:
-            self._pods[own] = namespace, membership, count
+            self._pods[identity] = namespace, membership, count
             if membership.workload is None:
                 self._where.setdefault((BranchKind.POD_GROUP, namespace, membership.group), where)
             else:
@@ -123,32 +123,32 @@ class GroupForest:
         if gang is not None and system == "Koordinator":
             name, described = gang
             full = f"{namespace}/{name}"
-            self._gang_pods[own] = full, count
+            self._gang_pods[identity] = full, count
             self._where.setdefault((BranchKind.GANG, namespace, name), where)
             if described is not None:
                 self._described.setdefault(full, described)
 
     def _counted(self) -> Counter[ObjectKey] | None:
         """Returns how many pods name each PodGroup; None if no pods were added."""
-        found: Counter[ObjectKey] = Counter()
+        counts: Counter[ObjectKey] = Counter()
         for namespace, membership, count in self._pods.values():
             if membership.workload is None:
-                found[namespace, membership.group] += count
-        return found if self._pods else None
+                counts[namespace, membership.group] += count
+        return counts if self._pods else None
 
-    def _of_workloads(self) -> Iterator[Branch]:
+    def _workload_trees(self) -> Iterator[Branch]:
         """Yields the groups that are entries of Workloads, and Workloads that no group was made from yet."""
         pods: dict[ObjectKey, Counter[tuple[str, str | None]]] = {key: Counter() for key in self._first}
-        for namespace, named, count in self._pods.values():
-            if named.workload is not None:
-                pods.setdefault((namespace, named.workload), Counter())[named.group, named.replica] += count
+        for namespace, membership, count in self._pods.values():
+            if membership.workload is not None:
+                counts = pods.setdefault((namespace, membership.workload), Counter())
+                counts[membership.group, membership.replica] += count
         for key, counts in pods.items():
-            yield _entries(key, self._first.get(key), counts, told=bool(self._pods))
-        made = {
-            (key[0], group.workload) for groups in (self._composites, self._groups) for key, group in groups.items()
-        }
+            yield _entries(key, self._first.get(key), counts, pods_known=bool(self._pods))
+        groups = (*self._composites.items(), *self._groups.items())
+        instantiated = {(key[0], group.workload) for key, group in groups}
         for key, workload in self._workloads.items():
-            if key not in made:
+            if key not in instantiated:
                 yield Branch(BranchKind.WORKLOAD, *key, below=_templates(key[0], workload, None, 1))
 
     def _place(self, tree: Branch) -> Any:
@@ -156,14 +156,12 @@ class GroupForest:
             namespace, name = branch.namespace, branch.name
             if branch.kind is BranchKind.GANG:
                 namespace, _, name = branch.name.rpartition("/")
-            if (found := self._where.get((branch.kind, namespace, name))) is not None:
-                return found
+            if (where := self._where.get((branch.kind, namespace, name))) is not None:
+                return where
         return None
 
 
 class _Trees:
-    """The trees of CompositePodGroups and PodGroups."""
-
     def __init__(self, composites: Groups, groups: Groups, pods: Counter[ObjectKey] | None) -> None:
         self._composites = composites
         self._groups = groups
@@ -178,60 +176,48 @@ class _Trees:
                 if group.parent is not None and (key[0], group.parent) not in self._composites:
                     absent[key[0], group.parent] = None
                 elif group.parent is None and group.composite:
-                    reached |= self._from(key)
+                    reached |= self._reached(key)
                     yield self._composite(key, 1)
                 elif group.parent is None:
                     yield self._leaf(key, 1)
         for key in absent:
-            reached |= self._from(key)
+            reached |= self._reached(key)
             yield self._missing(key)
         # Composites that no root reaches are in or below a cycle.
         for key in sorted(self._composites.keys() - reached):
             if key not in reached:
-                around = self._cycle(key)
-                reached |= self._from(around[0])
+                around = circles([key], lambda child: (child[0], self._composites[child].parent or ""))[0]
+                reached |= self._reached(around[0])
                 way = " -> ".join(name for _, name in (*around[:_DRAWN], around[0]))
                 yield replace(self._composite(around[0], 1, around[0]), fault=BranchFault.CYCLE, named_by=way)
         for key, count in (self._pods or {}).items():
             if key not in self._groups:
-                yield Branch(
-                    BranchKind.POD_GROUP, *key, pods=count, fault=BranchFault.ABSENT, named_by=_pods_name_it(count)
-                )
+                named_by, fault = _pods_name_it(count), BranchFault.ABSENT
+                yield Branch(BranchKind.POD_GROUP, *key, pods=count, fault=fault, named_by=named_by)
 
-    def _from(self, key: ObjectKey, start: ObjectKey | None = None) -> set[ObjectKey]:
+    def _reached(self, key: ObjectKey, start: ObjectKey | None = None) -> set[ObjectKey]:
         """Returns a composite and every composite below it, without `start`."""
-        found, waiting = {key}, [key]
+        reached, waiting = {key}, [key]
         while waiting:
-            fresh = {below for below in self._composites.below(waiting.pop()) if below not in found and below != start}
-            found |= fresh
+            fresh = {
+                below for below in self._composites.below(waiting.pop()) if below not in reached and below != start
+            }
+            reached |= fresh
             waiting += fresh
-        return found
-
-    def _cycle(self, key: ObjectKey) -> tuple[ObjectKey, ...]:
-        """Returns the cycle above a composite that no root reaches, from its first name."""
-        return circles([key], lambda one: (one[0], self._composites[one].parent or ""))[0]
+        return reached
 
     def _composite(self, key: ObjectKey, level: int, start: ObjectKey | None = None) -> Branch:
         """Returns a composite with everything below it. `start` is the top of a tree that is a cycle."""
-        group = self._composites[key]
-        deep = start is None and level > MAX_DEPTH
         below, hidden = self._children(key, level, start)
-        return Branch(
-            BranchKind.COMPOSITE,
-            *key,
-            minimum=group.minimum,
-            topology=group.topology,
-            fault=BranchFault.TOO_DEEP if deep else None,
-            notes=_notes(group),
-            below=below,
-            hidden=hidden,
-        )
+        fault = BranchFault.TOO_DEEP if start is None and level > MAX_DEPTH else None
+        branch = _branch(BranchKind.COMPOSITE, key, self._composites[key])
+        return replace(branch, fault=fault, below=below, hidden=hidden)
 
     def _children(self, key: ObjectKey, level: int, start: ObjectKey | None) -> tuple[tuple[Branch, ...], int]:
         """Returns the branches directly below, and how many groups below them are not drawn."""
         if level == _DRAWN:
-            composites = self._from(key, start)
-            return (), len(composites) - 1 + sum(1 for one in composites for _ in self._groups.below(one))
+            composites = self._reached(key, start)
+            return (), len(composites) - 1 + sum(1 for composite in composites for _ in self._groups.below(composite))
         parts = (
             # The end of the cycle is drawn once more, with its name only.
             Branch(BranchKind.COMPOSITE, *below, self._composites[below].minimum, fault=BranchFault.CYCLE)
@@ -243,54 +229,39 @@ class _Trees:
         return (*parts, *leaves), 0
 
     def _leaf(self, key: ObjectKey, level: int, start: ObjectKey | None = None) -> Branch:
-        group = self._groups[key]
-        deep = start is None and level > MAX_DEPTH
         pods = None if self._pods is None else self._pods[key]
-        fault = BranchFault.TOO_DEEP if deep else None
-        return Branch(
-            BranchKind.POD_GROUP,
-            *key,
-            minimum=group.minimum,
-            pods=pods,
-            topology=group.topology,
-            fault=fault,
-            notes=_notes(group),
-        )
+        fault = BranchFault.TOO_DEEP if start is None and level > MAX_DEPTH else None
+        return replace(_branch(BranchKind.POD_GROUP, key, self._groups[key]), pods=pods, fault=fault)
 
     def _missing(self, key: ObjectKey) -> Branch:
         below, _ = self._children(key, 1, None)
         names = [f"{branch.kind} {branch.name}" for branch in below]
         verb = "names it as its parent" if len(names) == 1 else "name it as their parent"
-        return Branch(
-            BranchKind.COMPOSITE, *key, fault=BranchFault.ABSENT, named_by=f"{_some(names)} {verb}", below=below
-        )
+        named_by, fault = f"{_some(names)} {verb}", BranchFault.ABSENT
+        return Branch(BranchKind.COMPOSITE, *key, fault=fault, named_by=named_by, below=below)
 
 
-def _notes(group: TreeGroup) -> tuple[str, ...]:
-    """Returns what a group does besides how it starts."""
-    return ("preempted as a whole",) if group.disruption is Disruption.ALL else ()
+def _branch(kind: BranchKind, key: ObjectKey, group: TreeGroup) -> Branch:
+    notes = ("preempted as a whole",) if group.disruption is Disruption.ALL else ()
+    return Branch(kind, *key, minimum=group.minimum, topology=group.topology, notes=notes)
 
 
 def _entries(
-    key: ObjectKey, workload: WorkloadTemplates | None, counts: Counter[tuple[str, str | None]], *, told: bool
+    key: ObjectKey, workload: WorkloadTemplates | None, counts: Counter[tuple[str, str | None]], *, pods_known: bool
 ) -> Branch:
-    """Returns a Workload of the first version: each entry is a gang, and so is each replica of an entry that
-    pods name.
-    """
+    """Returns a Workload of the first version: each entry, or each replica of one that pods name, is a gang."""
     entries = {} if workload is None else dict(workload.templates)
     below = []
     for name, group in entries.items():
         replicas = [replica for entry, replica in counts if entry == name]
         for replica in replicas or [None]:
-            pods = counts[name, replica] if told else None
+            pods = counts[name, replica] if pods_known else None
             title = name if replica is None else f"{name}, replica {replica}"
             below.append(Branch(BranchKind.ENTRY, key[0], title, minimum=group.minimum, pods=pods))
     for (name, _), count in counts.items():
         if workload is not None and name not in entries:
-            named_by = _pods_name_it(count)
-            below.append(
-                Branch(BranchKind.ENTRY, key[0], name, pods=count, fault=BranchFault.ABSENT, named_by=named_by)
-            )
+            named_by, fault = _pods_name_it(count), BranchFault.ABSENT
+            below.append(Branch(BranchKind.ENTRY, key[0], name, pods=count, fault=fault, named_by=named_by))
     if workload is not None:
         return Branch(BranchKind.WORKLOAD, *key, below=tuple(below))
     return Branch(BranchKind.WORKLOAD, *key, fault=BranchFault.ABSENT, named_by=_pods_name_it(counts.total()))
@@ -299,51 +270,38 @@ def _entries(
 def _templates(namespace: str, workload: WorkloadTemplates, parent: str | None, level: int) -> tuple[Branch, ...]:
     if level > _DRAWN:
         return ()
-    found = []
+    branches = []
     for name, group in workload.templates.items():
         if group.parent == parent:
             kind = BranchKind.COMPOSITE_TEMPLATE if group.composite else BranchKind.TEMPLATE
             below = _templates(namespace, workload, name, level + 1) if group.composite else ()
-            found.append(
-                Branch(
-                    kind,
-                    namespace,
-                    name,
-                    minimum=group.minimum,
-                    topology=group.topology,
-                    notes=_notes(group),
-                    below=below,
-                )
-            )
-    return tuple(found)
-
-
-# Koordinator
+            branches.append(replace(_branch(kind, (namespace, name), group), below=below))
+    return tuple(branches)
 
 
 def _gang_groups(gangs: Mapping[str, Gang], pods: Counter[str]) -> Iterator[Branch]:
     """Yields gangs that list each other, as one group. A gang that only pods name counts too."""
     listing: dict[str, list[str]] = {}
     # Lists by content, in any order: koord-scheduler distinguishes GangGroups in this way.
-    said: dict[tuple[str, ...], int] = {}
+    numbers: dict[tuple[str, ...], int] = {}
     lists: dict[str, int] = {}
-    for own, gang in gangs.items():
-        lists[own] = said.setdefault(tuple(sorted(gang.listed)), len(said))
+    for gang_name, gang in gangs.items():
+        lists[gang_name] = numbers.setdefault(tuple(sorted(gang.listed)), len(numbers))
         for name in dict.fromkeys(gang.listed):
-            listing.setdefault(name, []).append(own)
+            listing.setdefault(name, []).append(gang_name)
     reached: set[str] = set()
-    for own in dict.fromkeys((*gangs, *pods)):
-        if own in reached:
+    for gang_name in dict.fromkeys((*gangs, *pods)):
+        if gang_name in reached:
             continue
-        together = [own]
-        reached.add(own)
+        together = [gang_name]
+        reached.add(gang_name)
         for name in together:
             near = (*(gangs[name].listed if name in gangs else ()), *listing.get(name, ()))
-            fresh = [one for one in dict.fromkeys(near) if one not in reached]
+            fresh = [neighbour for neighbour in dict.fromkeys(near) if neighbour not in reached]
             reached.update(fresh)
             together += fresh
         below = tuple(_gang(name, gangs.get(name), listing.get(name, []), pods, lists) for name in together)
-        yield Branch(BranchKind.GANG_GROUP, *_split(own), below=below)
+        yield Branch(BranchKind.GANG_GROUP, *_split(gang_name), below=below)
 
 
 def _gang(
@@ -370,15 +328,7 @@ def _split(full: str) -> tuple[str, str]:
     return namespace, name
 
 
-def _summed(found: dict[Hashable, tuple[str, int]]) -> Counter[str]:
-    total: Counter[str] = Counter()
-    for name, count in found.values():
-        total[name] += count
-    return total
-
-
 def _some(names: Sequence[str]) -> str:
-    """Returns the first few of the names."""
     if len(names) > _NAMED:
         return f"{', '.join(names[: _NAMED - 1])} and {len(names) - _NAMED + 1} more"
     return sentence_list(names)
@@ -398,19 +348,19 @@ class FoundTree:
 
     @property
     def untold(self) -> str:
-        """Return what must be known for a verdict."""
+        """What must be known for a verdict."""
         if any(branch.kind is BranchKind.TEMPLATE for branch, _ in walk(self.tree)):
             return "no group here was made from its templates"
         return "no pods here name a group"
 
     def as_json(self) -> dict[str, Any]:
         """Returns the tree as plain JSON values."""
-        found: dict[str, Any] = {"kind": str(self.tree.kind), "name": self.tree.full_name}
-        found["answer"] = str(self.verdict.standing)
-        found["why"] = [cause.as_json() for cause in self.verdict.causes]
+        fields: dict[str, Any] = {"kind": str(self.tree.kind), "name": self.tree.full_name}
+        fields["answer"] = str(self.verdict.standing)
+        fields["why"] = [cause.as_json() for cause in self.verdict.causes]
         if self.verdict.standing is Standing.NOT_TOLD:
-            found["needs"] = self.untold
-        return found | {"tree": self.tree.as_json()} | self.place.as_json()
+            fields["needs"] = self.untold
+        return fields | {"tree": self.tree.as_json()} | self.place.as_json()
 
 
 def trees_in(documents: Iterable[Source]) -> list[FoundTree]:

@@ -45,28 +45,24 @@ from webhook.workloads.workload_kinds import REPLICATED, WorkloadKinds
 
 
 def operator_groups(manifests: Iterable[Manifest]) -> tuple[OperatorGroup, ...]:
-    """Returns the PodGroups that Rollcall did not write and that can be read. Of two versions of one the last
-    counts.
-    """
-    found: dict[WorkloadKey, OperatorGroup] = {}
+    """Returns the readable PodGroups that Rollcall did not write. Of two versions of one the last counts."""
+    groups: dict[WorkloadKey, OperatorGroup] = {}
     for manifest in manifests:
         group, _, kind = kind_of(manifest)
         if kind == KIND and group in MINIMUMS:
             try:
-                one = OperatorGroup(manifest, group)
+                operator_group = OperatorGroup(manifest, group)
             except Malformed:
                 continue
-            if one.is_foreign:
-                found[one.key] = one
-    return tuple(found.values())
+            if operator_group.is_foreign:
+                groups[operator_group.key] = operator_group
+    return tuple(groups.values())
 
 
 def sizes_of_owners(
     groups: Collection[OperatorGroup], manifests: Iterable[Manifest], kinds: WorkloadKinds
 ) -> dict[WorkloadKey, GangSize]:
-    """Returns the size of each workload of a declared kind that owns one of the PodGroups. A workload that cannot be
-    read is left out: rules about its own kind report it.
-    """
+    """Returns the size of each readable workload of a declared kind that owns one of the PodGroups."""
     # Groups that are no gangs count, too: they have a part of the pods.
     owned = Counter(key for group in groups for key in dict(group.owners))
     workloads: dict[WorkloadKey, ShapedWorkload] = {}
@@ -75,12 +71,12 @@ def sizes_of_owners(
         view = kinds.views.get(kind_of(manifest)[::2])
         if view is not None and issubclass(view, ShapedWorkload):
             try:
-                found = view(manifest)
-                found.read()
+                workload = view(manifest)
+                workload.read()
             except Malformed:
                 continue
-            key = key_of_workload(found)
-            if workloads.setdefault(key, found).raw != manifest:
+            key = key_of_workload(workload)
+            if workloads.setdefault(key, workload).raw != manifest:
                 differing.add(key)
     sizes = gang_sizes(workloads.values(), owned)
     return {key: size for key, size in sizes.items() if key not in differing}
@@ -94,7 +90,7 @@ _HOLDERS = frozenset({"labels", "annotations"})
 
 def group_sizes(manifests: Iterable[Manifest], kinds: WorkloadKinds, differing: list[Manifest] | None = None) -> Sizes:
     """Returns the number of pods of each group that an object names; None for an unknown number. `differing` is filled
-    with objects of which there is another version with other numbers.
+    with objects of which another version has other numbers.
     """
     by_object: dict[Hashable, Sizes] = {}
     scaled: set[Hashable] = set()
@@ -141,8 +137,8 @@ def _groups_of(manifest: Manifest, kinds: WorkloadKinds) -> Sizes:
 
 
 def _mentioned(manifest: Manifest) -> Sizes:
-    """Returns every group that is named anywhere in an object, with an unknown number of pods. A label is no mention if
-    the key is read only as an annotation, and the other way round.
+    """Returns every group named anywhere in an object, with an unknown number of pods. A label is no mention if the key
+    is read only as an annotation, and the other way round.
     """
     sizes: Sizes = {}
     waiting: list[tuple[str, Any]] = [("", manifest)]
@@ -182,9 +178,8 @@ def file_groups(
                 is_made = metadata.get("ownerReferences") or labels.get(grove.LABEL_MANAGED_BY) == MANAGED_BY_ROLLCALL
                 groups[(system, *key_of(manifest))] = not is_made
             elif SCHEDULER_LABEL not in labels and kind != "PodCliqueSet":
-                ungrouped.update(
-                    (system, _namespace(manifest)) for system in _without_group(group, kind, manifest, kinds)
-                )
+                systems = _ungrouped_systems(group, kind, manifest, kinds)
+                ungrouped.update((system, _namespace(manifest)) for system in systems)
     by_namespace: dict[tuple[str, str], dict[str, bool]] = {}
     for key, foreign in groups.items():
         by_namespace.setdefault(key[:2], {})[key[2]] = foreign and key not in sizes and key[:2] in ungrouped
@@ -192,9 +187,7 @@ def file_groups(
 
 
 def pods_gangs(manifests: Iterable[Manifest], kinds: WorkloadKinds) -> dict[ObjectKey, int | None]:
-    """Returns the minimum of each gang that pods describe without a PodGroup, by namespace and name; None if they state
-    different ones.
-    """
+    """Returns the minimum of each gang that pods describe without a PodGroup; None if they state different ones."""
     minimums: dict[ObjectKey, set[int]] = {}
     for manifest in manifests:
         group, _, kind = kind_of(manifest)
@@ -206,10 +199,8 @@ def pods_gangs(manifests: Iterable[Manifest], kinds: WorkloadKinds) -> dict[Obje
     return {key: next(iter(stated)) if len(stated) == 1 else None for key, stated in minimums.items()}
 
 
-def _without_group(group: str, kind: str, manifest: Manifest, kinds: WorkloadKinds) -> Iterator[str]:
-    """Yields the system of each pod template of an object that names no group of its own scheduler's system. Raises
-    `Malformed`.
-    """
+def _ungrouped_systems(group: str, kind: str, manifest: Manifest, kinds: WorkloadKinds) -> Iterator[str]:
+    """Yields the system of each pod template that names no group of its own scheduler. Raises `Malformed`."""
     # Every pod that names no scheduler is default-scheduler's, and most objects make no gangs of PodGroups.
     plain = (group, kind) in REPLICATED | {("", "Pod"), ("batch", "Job")}
     for template, _ in kinds.templates_in(group, kind, manifest):

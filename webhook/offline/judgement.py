@@ -56,7 +56,7 @@ def _replicated(name: str, step: str | None = None, after: Mapping[str, str] | N
     """Returns a replicated Job with one pod, for a step of the TrainJob, which starts after others reach a status."""
     metadata = {} if step is None else {"metadata": {"labels": {ANCESTOR: step}}}
     pod = {"spec": {"containers": [{"name": "node" if step in {None, "trainer"} else step}]}}
-    waits = {} if not after else {"dependsOn": [{"name": one, "status": status} for one, status in after.items()]}
+    waits = {} if not after else {"dependsOn": [{"name": job, "status": status} for job, status in after.items()]}
     return {"name": name, **waits, "template": {**metadata, "spec": {"template": pod}}}
 
 
@@ -75,11 +75,9 @@ def _mpi(name: str) -> Manifest:
 
 
 def _initialized(name: str, *initializers: str) -> Manifest:
-    """Returns a runtime whose trainer starts when the initializers are complete."""
-    first = [_replicated(one, one) for one in initializers]
-    return _runtime(
-        name, {"torch": {}}, *first, _replicated("node", "trainer", dict.fromkeys(initializers, "Complete"))
-    )
+    first = [_replicated(initializer, initializer) for initializer in initializers]
+    trainer = _replicated("node", "trainer", dict.fromkeys(initializers, "Complete"))
+    return _runtime(name, {"torch": {}}, *first, trainer)
 
 
 _DATA, _MODEL = "dataset-initializer", "model-initializer"
@@ -103,11 +101,11 @@ STOCK_RUNTIMES: Mapping[str, Any] = MappingProxyType(
 
 def with_stock_runtimes(facts: ClusterFacts) -> ClusterFacts:
     """Returns the facts with Trainer's own runtimes, if the cluster-wide runtimes are unknown or only known in part."""
-    known, partial = facts.cluster_training_runtimes, facts.partial or frozenset()
+    runtimes, partial = facts.cluster_training_runtimes, facts.partial or frozenset()
     unread = facts.unread or {}
-    if (known is not None and _PART not in partial) or _PART in unread:
+    if (runtimes is not None and _PART not in partial) or _PART in unread:
         return facts
-    return replace(facts, cluster_training_runtimes={**STOCK_RUNTIMES, **(known or {})}, partial=partial | {_PART})
+    return replace(facts, cluster_training_runtimes={**STOCK_RUNTIMES, **(runtimes or {})}, partial=partial | {_PART})
 
 
 def assumed(request: Request, facts: ClusterFacts) -> tuple[str, ...]:
@@ -122,8 +120,8 @@ def assumed(request: Request, facts: ClusterFacts) -> tuple[str, ...]:
     stock = STOCK_RUNTIMES.get(needed.name)
     if stock is None or needed.part != _PART or (facts.cluster_training_runtimes or {}).get(needed.name) is not stock:
         return ()
-    told = f"the {needed} is taken as Trainer {VERSION} installs it"
-    return (f"{told}; add the cluster's own to the files, or use --facts or --live",)
+    note = f"the {needed} is taken as Trainer {VERSION} installs it"
+    return (f"{note}; add the cluster's own to the files, or use --facts or --live",)
 
 
 _CRON_JOB = ("batch", "CronJob")
@@ -167,7 +165,7 @@ class _Kinds(NamedTuple):
     """The groups and kinds that have rules, and those whose fields are known."""
 
     judged: frozenset[tuple[str, str]]
-    known: frozenset[tuple[str, str]]
+    described: frozenset[tuple[str, str]]
 
 
 def judge(
@@ -180,70 +178,68 @@ def judge(
     """
     kinds = _kinds_of(facts, settings)
     for raw, place in objects_in(manifest):
-        found = _request(raw, place, kinds.judged, now)
+        judged_request = _request(raw, place, kinds.judged, now)
         is_review = kind_of(raw).kind == REVIEW
-        if found is not None:
-            judgement = _judgement(*found, facts, settings)
+        if judged_request is not None:
+            judgement = _judgement(*judged_request, facts, settings)
             if is_review:
                 # What an API server sends has passed the schema of its kind.
                 yield judgement
                 continue
-            named = _with_names(raw, judgement, kinds, facts, settings)
-            named = replace(named, verdict=rendered(named.verdict, raw))
-            yield _with_exceptions(raw, named, facts, settings, now)
+            checked = _add_names(raw, judgement, kinds, facts, settings)
+            checked = replace(checked, verdict=rendered(checked.verdict, raw))
+            yield _apply_exceptions(raw, checked, facts, settings, now)
         elif not is_review:
-            named = _names_judged(raw, place, Verdict(), kinds, facts, settings)
-            if (of_job := _of_job_template(raw, named, facts, settings, now)) is not None:
-                named = replace(named, verdict=rendered(of_job, raw), has_rules=True)
-            elif _by_content(named.verdict):
+            checked = _names_judged(raw, place, Verdict(), kinds, facts, settings)
+            if (of_job := _job_verdict(raw, checked, facts, settings, now)) is not None:
+                checked = replace(checked, verdict=rendered(of_job, raw), has_rules=True)
+            elif _has_content_findings(checked.verdict):
                 # A quota, a queue or a runtime, of which something is wrong.
-                named = replace(named, has_rules=True)
+                checked = replace(checked, has_rules=True)
             else:
                 omission = omission_of_object(kind_of(raw), raw, settings)
-                named = replace(named, verdict=replace(named.verdict, omission=omission))
-            yield _with_exceptions(raw, named, facts, settings, now)
+                checked = replace(checked, verdict=replace(checked.verdict, omission=omission))
+            yield _apply_exceptions(raw, checked, facts, settings, now)
         else:
-            omission = Omission(
-                ROOT, OmissionReason.NO_RULES, "no rule is about its request", "record one that creates a workload"
-            )
+            why, remedy = "no rule is about its request", "record one that creates a workload"
+            omission = Omission(ROOT, OmissionReason.NO_RULES, why, remedy)
             yield Judgement(REVIEW, "", "", place, Verdict(omission=omission), has_rules=False)
 
 
-def _by_content(verdict: Verdict) -> bool:
+def _has_content_findings(verdict: Verdict) -> bool:
     """Returns whether a rule about more than names found or lacked something, as of a quota, a queue or a runtime."""
     rules = (*(finding.rule for finding in verdict.findings), *(missing.rule for missing in verdict.unjudged))
     return not _ABOUT_NAMES.issuperset(rules)
 
 
-def _of_job_template(
-    raw: Manifest, named: Judgement, facts: ClusterFacts, settings: Settings, now: datetime | None
+def _job_verdict(
+    raw: Manifest, cron_job: Judgement, facts: ClusterFacts, settings: Settings, now: datetime | None
 ) -> Verdict | None:
-    """Returns the verdict on a CronJob: that on a Job that it makes, beside what is wrong with the names in it. Return
-    None for another object, and if its Jobs are no gangs.
-    """
+    """Returns the verdict on a Job of a CronJob, and on the names in the CronJob; None if its Jobs are no gangs."""
     spec = raw.get("spec")
     template = spec.get("jobTemplate") if kind_of(raw)[::2] == _CRON_JOB and isinstance(spec, dict) else None
     metadata = template.get("metadata", {}) if isinstance(template, dict) else None
     if not isinstance(template, dict) or not isinstance(metadata, dict):
         return None
-    job = deepcopy(
-        {
-            **_TYPE_OF_JOBS,
-            "metadata": {**metadata, "name": named.name, "namespace": named.namespace},
-            "spec": template.get("spec"),
-        }
-    )
-    request = Request("", "CREATE", kind_of(job), named.namespace, named.name, job, at=now)
-    verdict = _judgement(request, named.at, facts, settings).verdict
+    metadata = {**metadata, "name": cron_job.name, "namespace": cron_job.namespace}
+    job = deepcopy({**_TYPE_OF_JOBS, "metadata": metadata, "spec": template.get("spec")})
+    request = Request("", "CREATE", kind_of(job), cron_job.namespace, cron_job.name, job, at=now)
+    verdict = _judgement(request, cron_job.at, facts, settings).verdict
     if verdict.omission is not None or verdict.scheduler == OPTED_OUT:
         return None
     chosen_by = verdict.chosen_by.replace(str(LABELS), f"{_JOB_TEMPLATE}.{LABELS}", 1)
-    found = (*(replace(one, at=_in_job_template(one.at)) for one in verdict.findings), *named.verdict.findings)
-    unjudged = (*(replace(one, at=_in_job_template(one.at)) for one in verdict.unjudged), *named.verdict.unjudged)
-    return replace(verdict, findings=found, unjudged=unjudged, patch=(), chosen_by=chosen_by)
+    findings = [replace(finding, at=_job_template_path(finding.at)) for finding in verdict.findings]
+    unjudged = [replace(missing, at=_job_template_path(missing.at)) for missing in verdict.unjudged]
+    return replace(
+        verdict,
+        findings=(*findings, *cron_job.verdict.findings),
+        unjudged=(*unjudged, *cron_job.verdict.unjudged),
+        patch=(),
+        chosen_by=chosen_by,
+    )
 
 
-def _in_job_template(at: FieldPath) -> FieldPath:
+def _job_template_path(at: FieldPath) -> FieldPath:
     """Returns where a CronJob has a field of its Jobs. They are named after it."""
     if at.parts[:1] == METADATA.parts and at.parts[1:2] in {("name",), ("namespace",)}:
         return at
@@ -277,12 +273,12 @@ def profile_of(podgang: PodGang, settings: Settings) -> Profile | None:
 def requests_in(
     manifest: Manifest, judged: Container[tuple[str, str]], at: FieldPath = ROOT, now: datetime | None = None
 ) -> Iterator[tuple[Request, FieldPath]]:
-    """Yields a creation request for each object in a document that has rules, and its place. For a review, yield its
-    own request. `judged` are the groups and kinds that have rules, `now` is the time of the requests.
+    """Yields a creation request for each object with rules, or the own request of a review, and its place. `judged` are
+    the groups and kinds that have rules, `now` is the time of the requests.
     """
     for raw, place in objects_in(manifest, at):
-        if (found := _request(raw, place, judged, now)) is not None:
-            yield found
+        if (judged_request := _request(raw, place, judged, now)) is not None:
+            yield judged_request
 
 
 def workload_kinds(settings: Settings) -> frozenset[tuple[str, str]]:
@@ -309,8 +305,8 @@ def _request(
     kind = kind_of(manifest)
     if kind.kind == REVIEW:
         request = request_from(manifest, now)
-        named = request.kind[::2] in judged and request.object is not None
-        return (request, at / "request" / "object") if named else None
+        is_judged = request.kind[::2] in judged and request.object is not None
+        return (request, at / "request" / "object") if is_judged else None
     if kind[::2] not in judged:
         return None
     name, namespace = _names(kind, manifest)
@@ -324,9 +320,7 @@ def kind_of(manifest: Manifest) -> Kind:
 
 
 def _names(kind: Kind, manifest: Manifest) -> tuple[str, str]:
-    """Returns name and namespace for reports; an object of a cluster-scoped kind has none. The rules check whether they
-    are valid.
-    """
+    """Returns name and namespace for reports, without checking them; a cluster-scoped object has no namespace."""
     metadata = manifest.get("metadata")
     if not isinstance(metadata, dict):
         metadata = {}
@@ -339,22 +333,20 @@ def _names(kind: Kind, manifest: Manifest) -> tuple[str, str]:
 def _scopes() -> dict[tuple[str, str], bool]:
     """Returns whether the objects of each kind that is read or judged have a namespace."""
     backends = [backend(backend.settings_model()) for backend in installed_backends().values()]
-    read = (one.resource for backend in backends for one in backend.projections)
-    known = (*read, *(one.resource for one in (*KUEUE_PROJECTIONS, *EVERY_GENERAL, WORKLOADS)))
-    judged = {one[:2]: one.namespaced for backend in backends for one in backend.judged_in_files}
-    return {resource.api.group_kind: resource.namespaced for resource in known} | judged
+    read = (projection.resource for backend in backends for projection in backend.projections)
+    resources = (*read, *(projection.resource for projection in (*KUEUE_PROJECTIONS, *EVERY_GENERAL, WORKLOADS)))
+    judged = {kind[:2]: kind.namespaced for backend in backends for kind in backend.judged_in_files}
+    return {resource.api.group_kind: resource.namespaced for resource in resources} | judged
 
 
 def _word(holder: Manifest, key: str) -> str:
-    found = holder.get(key)
-    return found if isinstance(found, str) else ""
+    value = holder.get(key)
+    return value if isinstance(value, str) else ""
 
 
 def _judgement(request: Request, at: FieldPath, facts: ClusterFacts, settings: Settings) -> Judgement:
-    if request.kind.kind == "PodGang":
-        verdict = _podgang(request, facts, settings)
-    else:
-        verdict = _admitted(request, facts, settings)
+    is_podgang = request.kind.kind == "PodGang"
+    verdict = _podgang(request, facts, settings) if is_podgang else _admitted(request, facts, settings)
     if verdict.unjudged:
         verdict = replace(verdict, unjudged=supplied(verdict.unjudged, facts))
     is_workload = decision.admission_of(request.kind[::2], settings) is not None
@@ -370,14 +362,14 @@ def _admitted(request: Request, facts: ClusterFacts, settings: Settings) -> Verd
     judged = admission.validate(request, facts, settings) if new else None
     mutated = admission.mutate(request, facts, settings)
     judged = judged or admission.validate(request, facts, settings)
-    told = (*notes, *assumed(request, facts), *mutated.notes, *judged.notes)
+    all_notes = (*notes, *assumed(request, facts), *mutated.notes, *judged.notes)
     if mutated.scheduler is None and mutated.notes and _is_opted_in_pod(request, settings):
         remedy = "give the workload that made it too, and the label or the profile that it lacks"
         judged = replace(judged, omission=Omission(LABELS, OmissionReason.POD_LEFT, mutated.notes[0], remedy))
     if judged.scheduler not in {*settings.profiles, OPTED_OUT}:
         # A name that is no scheduler's judges nothing.
         judged = replace(judged, scheduler=None)
-    return replace(judged, patch=mutated.patch, notes=told)
+    return replace(judged, patch=mutated.patch, notes=all_notes)
 
 
 def _is_opted_in_pod(request: Request, settings: Settings) -> bool:
@@ -390,16 +382,9 @@ def _is_opted_in_pod(request: Request, settings: Settings) -> bool:
     return False
 
 
-def _no_profile(podgang: PodGang) -> Omission:
-    name = text(podgang.labels.get(SCHEDULER_LABEL)) or ""
-    why = f"its scheduler {shown(name)} has no profile here, so it is not changed"
-    remedy = f"add the profile {shown(name)} to the configuration, or judge it for another with --scheduler"
-    return Omission(LABELS / SCHEDULER_LABEL, OmissionReason.NO_PROFILE, why, remedy)
-
-
 def _kinds_of(facts: ClusterFacts, settings: Settings) -> _Kinds:
-    known = {(api.group, api.kind) for api in facts.field_names or ()}
-    return _Kinds(workload_kinds(settings) | settings.judging.keys(), _read_kinds() | known)
+    described_kinds = {(api.group, api.kind) for api in facts.field_names or ()}
+    return _Kinds(workload_kinds(settings) | settings.judging.keys(), _read_kinds() | described_kinds)
 
 
 @cache
@@ -415,62 +400,62 @@ def _names_judged(
 ) -> Judgement:
     name, namespace = _names(kind_of(raw), raw)
     judgement = Judgement(kind_of(raw).kind, namespace, name, at, verdict, has_rules=False)
-    return _with_names(raw, judgement, kinds, facts, settings)
+    return _add_names(raw, judgement, kinds, facts, settings)
 
 
-def _with_names(raw: Manifest, found: Judgement, kinds: _Kinds, facts: ClusterFacts, settings: Settings) -> Judgement:
-    """Returns the judgement with what is wrong with the names in the object. The keys of objects that admission judges
-    were judged there.
-    """
+def _add_names(
+    raw: Manifest, judgement: Judgement, kinds: _Kinds, facts: ClusterFacts, settings: Settings
+) -> Judgement:
+    """Returns the judgement with what is wrong with the names that admission did not judge."""
     kind = kind_of(raw)
     fields = (facts.field_names or {}).get(Api(*kind))
     pods = (facts.field_names or {}).get(PODS.api)
     shape = settings.kinds.declaration_of(kind[::2], raw)
     declared = shape is not None and kind.version in shape.versions
-    every = AnyObject(kind, raw, fields, kinds.judged, kinds.known, _templates(kind, raw, settings), pods, declared)
-    admitted = found.has_rules and kind.kind != "PodGang"
+    every = AnyObject(kind, raw, fields, kinds.judged, kinds.described, _templates(kind, raw, settings), pods, declared)
+    admitted = judgement.has_rules and kind.kind != "PodGang"
     subjects = (Subject.MANIFEST,) if admitted else (Subject.KEYS, Subject.MANIFEST)
-    verdict = with_names(found.verdict, every, found.namespace, facts, settings, *subjects)
+    verdict = with_names(judgement.verdict, every, judgement.namespace, facts, settings, *subjects)
     if verdict.unjudged:
         verdict = replace(verdict, unjudged=supplied(verdict.unjudged, facts))
-    return replace(found, verdict=verdict)
+    return replace(judgement, verdict=verdict)
 
 
 def _templates(kind: Kind, raw: Manifest, settings: Settings) -> tuple[PodTemplate, ...]:
-    """Returns the pod templates of an object; none of one that cannot be read."""
     try:
         return tuple(template for template, _ in settings.kinds.templates_in(kind.group, kind.kind, raw))
     except Malformed:
         return ()
 
 
-def _with_exceptions(
-    raw: Manifest, found: Judgement, facts: ClusterFacts, settings: Settings, now: datetime | None
+def _apply_exceptions(
+    raw: Manifest, judgement: Judgement, facts: ClusterFacts, settings: Settings, now: datetime | None
 ) -> Judgement:
     """Returns the judgement as the exceptions of its namespace change it. Those of a review were applied with its own
     request, and an object that cannot be read was refused for that.
     """
     kind = kind_of(raw)
-    if kind.kind == REVIEW or not found.verdict.findings:
-        return found
-    request = Request("", "CREATE", kind, found.namespace, found.name, raw, at=now)
+    if kind.kind == REVIEW or not judgement.verdict.findings:
+        return judgement
+    request = Request("", "CREATE", kind, judgement.namespace, judgement.name, raw, at=now)
     with suppress(Malformed):
-        return replace(found, verdict=with_exceptions(found.verdict, request, facts, settings))
-    return found
+        return replace(judgement, verdict=with_exceptions(judgement.verdict, request, facts, settings))
+    return judgement
 
 
 def _podgang(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
     try:
         podgang = PodGang(request.object or {}, request.namespace)
         profile = profile_of(podgang, settings)
+        if profile is None:
+            name = shown(text(podgang.labels.get(SCHEDULER_LABEL)) or "")
+            why = f"its scheduler {name} has no profile here, so it is not changed"
+            remedy = f"add the profile {name} to the configuration, or judge it for another with --scheduler"
+            return Verdict(omission=Omission(LABELS / SCHEDULER_LABEL, OmissionReason.NO_PROFILE, why, remedy))
+        try:
+            gang_objects(podgang, shown_record(podgang, profile, facts), profile, facts)
+        except Inexpressible as refusal:
+            return Verdict(not refusal.findings, profile.name, refusal.findings, refusal.unjudged)
+        return Verdict(scheduler=profile.name)
     except Malformed:
         return decision.malformed(request, settings)
-    if profile is None:
-        return Verdict(omission=_no_profile(podgang))
-    try:
-        gang_objects(podgang, shown_record(podgang, profile, facts), profile, facts)
-    except Malformed:
-        return decision.malformed(request, settings)
-    except Inexpressible as refusal:
-        return Verdict(not refusal.findings, profile.name, refusal.findings, refusal.unjudged)
-    return Verdict(scheduler=profile.name)

@@ -47,7 +47,7 @@ def suppressions_in(text: str) -> tuple[Directive, ...]:
         spans = _scalars(text)
     except yaml.YAMLError:
         return ()
-    lines, found = _CommentedLines(text), []
+    lines, directives = _CommentedLines(text), []
     for match in _COMMENT.finditer(text):
         index = bisect_right(spans, (match.start(), len(text)))
         # Within a text between quotes, or a block such as a script, this is no comment.
@@ -55,12 +55,11 @@ def suppressions_in(text: str) -> tuple[Directive, ...]:
             continue
         written = directive(match[1].rstrip("\r"), lines.about(match.start()))
         if written is not None:
-            found.append(written)
-    return tuple(found)
+            directives.append(written)
+    return tuple(directives)
 
 
 def _scalars(text: str) -> list[tuple[int, int]]:
-    """Returns start and end of each value in quotes or in a block."""
     return [
         (event.start_mark.index, event.end_mark.index)
         for event in yaml.parse(text, Loader=_Loader)
@@ -88,11 +87,11 @@ class _CommentedLines:
 
     def about(self, start: int) -> int:
         """Returns the line that the comment at `start` is about, from 1."""
-        own = bisect_right(self._starts, start) - 1
-        if self._text[self._starts[own] : start].strip():
-            return own + 1
-        found = self._after_first if own < self._first or self._first < 0 else self._next[own]
-        return (own if found < 0 else found) + 1
+        line = bisect_right(self._starts, start) - 1
+        if self._text[self._starts[line] : start].strip():
+            return line + 1
+        target = self._after_first if line < self._first or self._first < 0 else self._next[line]
+        return (line if target < 0 else target) + 1
 
 
 SUFFIXES = (".yaml", ".yml", ".json")
@@ -126,21 +125,17 @@ class Document:
         return self._lines.text
 
     def position(self, path: FieldPath) -> tuple[int, int]:
-        """Returns line and column, from 1, of the key or list item at `path`; of its nearest parent if it does not
-        exist.
-        """
+        """Returns line and column, from 1, of the key or list item at `path`, or of its nearest parent."""
         return self._lines.place_of(find(self._root(), path))
 
     def end(self, path: FieldPath) -> tuple[int, int]:
         """Returns line and column behind the key or list item at `path`, or of its nearest parent."""
         text, start = self._lines.text, find(self._root(), path)
-        found = _KEY.match(text, start)
-        return self._lines.place_of(start if found is None else found.end())
+        match = _KEY.match(text, start)
+        return self._lines.place_of(start if match is None else match.end())
 
     def read_again(self) -> Manifest:
-        """Returns the manifest as it is in the file: judging changes the one that was read. Callers must not
-        change it.
-        """
+        """Returns the manifest as it is in the file, before judging changed it. Callers must not change it."""
         return self._lines.last_cached(_manifest_at, self._root().start)
 
     def edits(self, at: FieldPath, changes: Changes) -> tuple[TextEdit, ...]:
@@ -158,8 +153,8 @@ class Document:
 
 
 def _manifest_at(text: str, start: int) -> Manifest:
-    own = document_at(text, start)
-    value = next((found for found, _, _ in _values(own, partial(TextBudget, COMMAND_LINE))), None)
+    document_text = document_at(text, start)
+    value = next((parsed for parsed, _, _ in _values(document_text, partial(TextBudget, COMMAND_LINE))), None)
     return value if isinstance(value, dict) else {}
 
 
@@ -202,15 +197,15 @@ def files_in(folder: Path) -> list[Path]:
     def fail(error: OSError) -> None:
         raise _unreadable(Path(error.filename), error) from None
 
-    found = []
+    paths = []
     for parent, folders, files in os.walk(folder, onerror=fail):
         folders[:] = [name for name in folders if not name.startswith(".")]
-        named = (Path(parent, name) for name in files if not name.startswith("."))
-        found += [path for path in named if path.suffix in SUFFIXES and _is_file(path)]
-    found.sort()
-    if not found:
+        candidates = (Path(parent, name) for name in files if not name.startswith("."))
+        paths += [path for path in candidates if path.suffix in SUFFIXES and _is_file(path)]
+    paths.sort()
+    if not paths:
         raise InputError(name_of(folder), f"the folder has no manifests ({', '.join(SUFFIXES)})")
-    return found
+    return paths
 
 
 def _is_file(path: Path) -> bool:
@@ -226,10 +221,7 @@ def _is_file(path: Path) -> bool:
 def read_text(
     text: bytes | str, source: str, limits: Limits = COMMAND_LINE, proceed: Callable[[], None] = go_on
 ) -> list[Document]:
-    """Returns the manifests in one text, without empty documents. `proceed` is called now and then, and may raise.
-
-    Raises `InputError`.
-    """
+    """Returns the manifests in one text. `proceed` is called now and then, and may raise. Raises `InputError`."""
     text = _decoded(text, source).removeprefix(BYTE_ORDER_MARK)
     lines, budget = Lines(text), partial(TextBudget, limits, proceed)
     try:

@@ -5,13 +5,14 @@ the facts that a rule lacks are supplied, by a command or by a right in a cluste
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Any
 
 from webhook.backends.registry import installed_backends
 from webhook.config.settings import Settings
+from webhook.fit.verdict import sentence_list
 from webhook.model.admission_request import Kind, Verdict, value_at
 from webhook.model.any_object import KNOWN_KEYS
 from webhook.model.facts import ClusterFacts
@@ -32,31 +33,30 @@ FOLDER = "a folder that `rollcall facts -o DIR` wrote"
 @cache
 def projections_by_part() -> dict[str, tuple[Projection, ...]]:
     """Returns the kinds that each part of the facts is read from."""
-    found: dict[str, tuple[Projection, ...]] = {}
+    by_part: dict[str, tuple[Projection, ...]] = {}
     backends = installed_backends().values()
-    for one in (NODE_PODS, RESERVATIONS, *EVERY_GENERAL, *(one for backend in backends for one in backend.projections)):
-        found[one.part] = (*found.get(one.part, ()), one)
-    return found
+    of_backends = (projection for backend in backends for projection in backend.projections)
+    for projection in (NODE_PODS, RESERVATIONS, *EVERY_GENERAL, *of_backends):
+        by_part[projection.part] = (*by_part.get(projection.part, ()), projection)
+    return by_part
 
 
 def resources_of(part: str) -> tuple[Resource, ...]:
     """Returns the kinds that a part of the facts is read from, in each version; none for what discovery tells."""
     if part == "bound_gangs":
         return (PODS,)
-    return tuple(dict.fromkeys(one.resource for one in projections_by_part().get(part, ())))
+    return tuple(dict.fromkeys(projection.resource for projection in projections_by_part().get(part, ())))
 
 
 def supplied(missing: Iterable[Unjudged], facts: ClusterFacts) -> tuple[Unjudged, ...]:
     """Returns these with a remedy: how to supply the facts that are missing."""
-    return tuple(_supplied(one, facts) for one in missing)
 
+    def remedy(unjudged: Unjudged) -> str:
+        if unjudged.part and (unread := (facts.unread or {}).get(unjudged.part)) is not None:
+            return unread
+        return unjudged.remedy or (supply_of(unjudged.part) if unjudged.part else "")
 
-def _supplied(missing: Unjudged, facts: ClusterFacts) -> Unjudged:
-    if not missing.part:
-        return missing
-    if (unread := (facts.unread or {}).get(missing.part)) is not None:
-        return replace(missing, remedy=unread)
-    return missing if missing.remedy else replace(missing, remedy=supply_of(missing.part))
+    return tuple(replace(unjudged, remedy=remedy(unjudged)) for unjudged in missing)
 
 
 def supply_of(part: str) -> str:
@@ -73,8 +73,8 @@ def kubectl_of(part: str) -> str | None:
     if not resources:
         return None
     # Of ConfigMaps only one is a fact, and others may have what does not belong into a folder.
-    selectors = [one.field_selector for one in projections_by_part().get(part, ())]
-    where = "".join(f" --field-selector {one}" for one in selectors if "metadata.name=" in one)
+    selectors = [projection.field_selector for projection in projections_by_part().get(part, ())]
+    where = "".join(f" --field-selector {selector}" for selector in selectors if "metadata.name=" in selector)
     return f"kubectl get {resources[0].qualified}{' -A' if resources[0].namespaced else ''}{where} -o yaml"
 
 
@@ -195,9 +195,8 @@ def omission_of_object(kind: Kind, raw: Manifest, settings: Settings) -> Omissio
         return Omission(ROOT, OmissionReason.NO_OBJECT, why, "give the file of a manifest with apiVersion and kind")
     if (scheduler := _scheduler_of_groups().get(kind[::2])) is not None and kind.kind == GROUP:
         why = f"only {scheduler} reads it, which has no profile here"
-        return Omission(
-            ROOT / "apiVersion", OmissionReason.NO_PROFILE, why, f"add the profile {scheduler} to the configuration"
-        )
+        remedy = f"add the profile {scheduler} to the configuration"
+        return Omission(ROOT / "apiVersion", OmissionReason.NO_PROFILE, why, remedy)
     if kind[::2] in _kinds_of_kubernetes() - settings.judging.keys():
         why = f"the profile of {DEFAULT_SCHEDULER} has no gangScheduling here, so its gangs are not judged"
         remedy = f"turn on gangScheduling in the profile of {DEFAULT_SCHEDULER}"
@@ -219,9 +218,8 @@ def omission_of_object(kind: Kind, raw: Manifest, settings: Settings) -> Omissio
     if kind[::2] == ("batch", "CronJob"):
         why = f"it asks for {shown(name)}, but its Jobs are not opted in, so its pods are no gang"
     if kind.kind == "CronJob" and at.parts[-1] != SCHEDULER_LABEL:
-        remedy = (
-            f"add the label {SCHEDULER_LABEL}: {name} to spec.jobTemplate.metadata.labels, which makes each Job a gang"
-        )
+        label = f"{SCHEDULER_LABEL}: {name}"
+        remedy = f"add the label {label} to spec.jobTemplate.metadata.labels, which makes each Job a gang"
     return Omission(at, OmissionReason.UNKNOWN_KIND, why, remedy)
 
 
@@ -273,18 +271,14 @@ def rendered(verdict: Verdict, raw: Manifest) -> Verdict:
     if not places:
         return verdict
     first = list(places.values())[:_MOST_NAMED]
-    named = [f"{shown(value_at(raw, at)[1])} at {at}" for at in first]
+    placeholders = [f"{shown(value_at(raw, at)[1])} at {at}" for at in first]
     if len(places) > len(first):
-        named.append(f"{len(places) - len(first)} more")
-    are = "are placeholders that nothing has" if len(named) > 1 else "is a placeholder that nothing has"
-    why = f"{_listed(named)} {are} replaced"
+        placeholders.append(f"{len(places) - len(first)} more")
+    are = "are placeholders that nothing has" if len(placeholders) > 1 else "is a placeholder that nothing has"
+    why = f"{sentence_list(placeholders)} {are} replaced"
     allowed = not any(finding.action is Action.DENY for finding in kept)
     omission = Omission(first[0], OmissionReason.NOT_RENDERED, why, _RENDER)
     return replace(verdict, allowed=allowed, findings=tuple(kept), omission=omission)
-
-
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _is_read(place: _Place) -> bool:
@@ -319,7 +313,6 @@ def _texts(raw: Any, besides: frozenset[str] = frozenset()) -> Iterator[tuple[_P
 
 
 def _path(place: _Place | None) -> FieldPath:
-    """Returns the path of a place."""
     parts: list[str | Item] = []
     while place is not None:
         place, key = place

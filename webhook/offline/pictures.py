@@ -48,10 +48,9 @@ class BoxShape(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """One box. `waits_for` is the name of a sibling that starts first; `cannot` marks what stops a tree.
-
-    `more` counts further boxes like it that are not drawn, `last` is the name of the last one. They are `in_turn` if
-    each waits for the one before it.
+    """One box. `waits_for` is the name of a sibling that starts first; `cannot` marks what stops a tree. `more` counts
+    further boxes like it that are not drawn, `last` is the name of the last one. They are `in_turn` if each waits for
+    the one before it.
     """
 
     title: str
@@ -68,13 +67,10 @@ class Box:
     @property
     def lines(self) -> tuple[str, ...]:
         """What every format shows below the title."""
-        return (*self.details, *self._order())
-
-    def _order(self) -> Iterator[str]:
-        if self.waits_for is not None:
-            yield f"waits for {self.waits_for}"
+        order = [] if self.waits_for is None else [f"waits for {self.waits_for}"]
         if self.more:
-            yield f"and {self.more:,} more like it{' in turn' if self.in_turn else ''}, up to {self.last}"
+            order.append(f"and {self.more:,} more like it{' in turn' if self.in_turn else ''}, up to {self.last}")
+        return (*self.details, *order)
 
 
 _LEVELS = {
@@ -106,34 +102,27 @@ _FAULTS = {
 _UNKNOWN = frozenset({BranchFault.ABSENT, BranchFault.NO_NAMESPACE, BranchFault.NOT_DESCRIBED})
 
 
-# The gangs of a workload
-
-
 def gangs_box(node: TreeNode) -> Box:
     """Returns the box of a workload, or of a part of it."""
-    below = tuple(gangs_box(one) for one in node.below)
+    title = node.name if node.level in _BY_NAME else f"{node.called} {node.name}"
+    if node.level is TreeLevel.GROUP:
+        title = f"replica {node.name}"
     return Box(
-        _title(node),
+        title,
         tuple(_details(node)),
         _LEVELS[node.level],
         node.name,
         node.waits_for,
-        below=below,
+        below=tuple(map(gangs_box, node.below)),
         more=node.more,
         last=node.last,
     )
 
 
-def _title(node: TreeNode) -> str:
-    if node.level is TreeLevel.GROUP:
-        return f"replica {node.name}"
-    return node.name if node.level in _BY_NAME else f"{node.called} {node.name}"
-
-
 def _details(node: TreeNode) -> Iterator[str]:
     yield _count(node.pods, "pod") if node.level not in WORKLOADS else f"{_count(node.pods, 'pod')} in all"
     if node.needed is not None:
-        yield f"starts with {node.needed:,} of {_count(sum(1 + one.more for one in node.below), 'part')}"
+        yield f"starts with {node.needed:,} of {_count(sum(1 + child.more for child in node.below), 'part')}"
     elif node.level not in WORKLOADS and node.minimum != node.pods:
         yield f"starts with {node.minimum:,}"
     if node.required is not None:
@@ -146,19 +135,17 @@ def _details(node: TreeNode) -> Iterator[str]:
         yield node.note
 
 
-# Groups written by hand
-
-
 def group_box(branch: Branch, *, top: bool = True) -> Box:
     """Returns the box of a tree of groups, or of a part of it."""
     name = branch.full_name if top else branch.name
     title = f"{branch.kind} {name}"
     cannot = branch.standing is Standing.CANNOT
-    below = tuple(group_box(one, top=False) for one in branch.below)
-    return Box(title, tuple(_said(branch)), _KINDS.get(branch.kind, BoxShape.LEAF), name, cannot=cannot, below=below)
+    below = tuple(group_box(child, top=False) for child in branch.below)
+    details, shape = tuple(_branch_details(branch)), _KINDS.get(branch.kind, BoxShape.LEAF)
+    return Box(title, details, shape, name, cannot=cannot, below=below)
 
 
-def _said(branch: Branch) -> Iterator[str]:
+def _branch_details(branch: Branch) -> Iterator[str]:
     if branch.fault is not None:
         yield _FAULTS[branch.fault]
     if branch.fault in _UNKNOWN:
@@ -184,7 +171,7 @@ def _starts(branch: Branch) -> str:
     if branch.kind is BranchKind.GANG_GROUP:
         return f"starts with all of {_count(count, 'gang')}"
     if branch.kind is BranchKind.WORKLOAD:
-        return _count(count, "group" if any(one.kind is BranchKind.ENTRY for one in branch.below) else "template")
+        return _count(count, "group" if any(child.kind is BranchKind.ENTRY for child in branch.below) else "template")
     needed = "any" if branch.minimum is None else f"{branch.minimum:,}"
     return f"starts with {needed} of {_count(count, 'group')}" if not branch.hidden else f"starts with {needed}"
 
@@ -220,17 +207,17 @@ def _folded(box: Box) -> tuple[Box, Hashable]:
     keys: list[Hashable] = []
     # The key of a whole subtree is replaced by a number among its siblings, so keys stay small.
     numbers: dict[Hashable, int] = {}
-    waits = Counter(one.waits_for for one in box.below)
-    for index, one in enumerate(box.below):
-        child, own = _folded(one)
-        in_turn = index > 0 and one.waits_for == box.below[index - 1].name and waits[one.waits_for] == 1
-        after = in_turn or one.waits_for
+    waits = Counter(sibling.waits_for for sibling in box.below)
+    for index, sibling in enumerate(box.below):
+        child, identity = _folded(sibling)
+        in_turn = index > 0 and sibling.waits_for == box.below[index - 1].name and waits[sibling.waits_for] == 1
+        after = in_turn or sibling.waits_for
         below.append(child)
-        keys.append((own, after))
+        keys.append((identity, after))
     order = tuple(numbers.setdefault(key, len(numbers)) for key in keys)
     label = box.title.removesuffix(box.name)
-    own = (label, box.details, box.shape, box.cannot, box.more, order, tuple(numbers))
-    return replace(box, below=tuple(_fewer(list(_once(below, keys))))), own
+    identity = (label, box.details, box.shape, box.cannot, box.more, order, tuple(numbers))
+    return replace(box, below=tuple(_fewer(list(_once(below, keys))))), identity
 
 
 def _once(boxes: Sequence[Box], keys: Sequence[Hashable]) -> Iterator[Box]:
@@ -245,14 +232,11 @@ def _once(boxes: Sequence[Box], keys: Sequence[Hashable]) -> Iterator[Box]:
             yield box
         elif key not in seen:
             seen.add(key)
-            yield _standing_for(same)
-
-
-def _standing_for(same: Sequence[Box]) -> Box:
-    first, second, last = same[0], same[1], same[-1]
-    more = sum(1 + box.more for box in same) - 1
-    in_turn = second.waits_for is not None and second.waits_for != first.waits_for
-    return replace(first, more=more, last=last.name if last.last is None else last.last, in_turn=in_turn)
+            first, second, last = same[0], same[1], same[-1]
+            more = sum(1 + other.more for other in same) - 1
+            in_turn = second.waits_for is not None and second.waits_for != first.waits_for
+            end = last.name if last.last is None else last.last
+            yield replace(first, more=more, last=end, in_turn=in_turn)
 
 
 def _fewer(boxes: Sequence[Box]) -> Sequence[Box]:
@@ -268,38 +252,31 @@ def _fewer(boxes: Sequence[Box]) -> Sequence[Box]:
 
 
 def fit_picture(entry: FitEntry) -> Box:
-    """Returns the boxes of one gang, folded. Its pods are laid in as they fit now, else as they fit an empty
-    cluster.
-    """
+    """Returns the boxes of one gang, with its pods as they fit now, else as they fit an empty cluster."""
     placement = entry.now.placement if entry.now is not None else ()
     placement = placement or entry.verdict.placement
     used = {placed.domain or "" for placed in placement}
     # Domains that the gang would be in are drawn first: of very many, only the first are.
-    ordered = sorted(by_room(entry.domains), key=lambda one: not _is_in(one, used) and not _is_nearest(entry, one))
-    below = tuple(_domain(entry, one, placement) for one in ordered)
-    return folded(
-        Box(
-            f"gang {entry.gang}", tuple(_fit_details(entry)), BoxShape.GANG, entry.gang, cannot=entry.never, below=below
-        )
+    ordered = sorted(
+        by_room(entry.domains), key=lambda domain: not _is_in(domain, used) and not _is_nearest(entry, domain)
     )
-
-
-def _fit_details(entry: FitEntry) -> Iterator[str]:
-    yield verdict_words(entry.verdict)
-    pods = sum((entry.pods or {}).values())
-    if pods:
-        yield f"starts with {counted(pods, 'pod')}"
+    below = tuple(_domain(entry, domain, placement) for domain in ordered)
+    details = [verdict_words(entry.verdict)]
+    if pods := sum((entry.pods or {}).values()):
+        details.append(f"starts with {counted(pods, 'pod')}")
     if entry.now is not None and entry.verdict.answer is not FitAnswer.NEVER:
-        yield f"now {now_words(entry.now)}"
+        details.append(f"now {now_words(entry.now)}")
+    title = f"gang {entry.gang}"
+    return folded(Box(title, tuple(details), BoxShape.GANG, entry.gang, cannot=entry.never, below=below))
 
 
 def _domain(entry: FitEntry, domain: DomainRoom, placement: Iterable[PlacedPods]) -> Box:
     free = "" if domain.free is None else " free"
     details = [counted(domain.nodes, "node")]
-    details += [f"{room_text(domain, one)} {one}{free}" for one in resources_of(domain)]
+    details += [f"{room_text(domain, resource)} {resource}{free}" for resource in resources_of(domain)]
     nearest = _is_nearest(entry, domain)
     if nearest:
-        details += [f"short of {shortfall_text(one)}" for one in _short(entry)] or ["comes nearest"]
+        details += [f"short of {shortfall_text(shortfall)}" for shortfall in _short(entry)] or ["comes nearest"]
     below = tuple(_placed(placement, domain))
     return Box(domain.called, tuple(details), BoxShape.PART, domain.name, cannot=nearest and entry.never, below=below)
 
@@ -316,8 +293,8 @@ def _placed(placement: Iterable[PlacedPods], domain: DomainRoom) -> Iterator[Box
         yield Box(role, (f"{counted(number, 'pod')} on {where}",), BoxShape.LEAF, role)
 
 
-def _is_in(domain: DomainRoom, named: set[str]) -> bool:
-    return not domain.partition or not named.isdisjoint({domain.name, domain.called})
+def _is_in(domain: DomainRoom, names: set[str]) -> bool:
+    return not domain.partition or not names.isdisjoint({domain.name, domain.called})
 
 
 def _is_nearest(entry: FitEntry, domain: DomainRoom) -> bool:
@@ -381,20 +358,20 @@ def escaped(text: str) -> str:
 
 
 def _draw(box: Box, parent: str | None, numbers: count[int], lines: list[str]) -> str:
-    own = f"n{next(numbers)}"
+    node = f"n{next(numbers)}"
     opened, closed = _SHAPES[box.shape]
     label = "<br/>".join(escaped(part) for part in (box.title, *box.lines))
-    lines.append(f'    {own}{opened}"{label}"{closed}{":::cannot" if box.cannot else ""}')
+    lines.append(f'    {node}{opened}"{label}"{closed}{":::cannot" if box.cannot else ""}')
     if parent is not None:
-        lines.append(f"    {parent} --> {own}")
+        lines.append(f"    {parent} --> {node}")
     drawn: dict[str, str] = {}
     for below in box.below:
-        its = _draw(below, own, numbers, lines)
+        its = _draw(below, node, numbers, lines)
         if below.waits_for in drawn:
             lines.append(f'    {drawn[below.waits_for]} -. "starts first" .-> {its}')
         else:
             drawn[below.name] = its
-    return own
+    return node
 
 
 # In a monospaced font of 13 pixels a character is at most 8 wide in any browser's default.
@@ -438,10 +415,10 @@ def drawing(trees: Sequence[Box]) -> str:
 
 
 def _measure(box: Box, level: int, widths: list[int]) -> None:
-    own = max(_wide(line) for line in _lines(box)) * _CHARACTER + 2 * _PADDING
+    width = max(_wide(line) for line in _lines(box)) * _CHARACTER + 2 * _PADDING
     if level == len(widths):
         widths.append(0)
-    widths[level] = max(widths[level], own)
+    widths[level] = max(widths[level], width)
     for below in box.below:
         _measure(below, level + 1, widths)
 
@@ -452,17 +429,16 @@ def _place(box: Box, top: int, parent: int | None, columns: Sequence[tuple[int, 
     """
     (x, width), *rest = columns
     height, band = _height(box), _band(box)
-    own = len(placed)
+    index = len(placed)
     placed.append(_Placed(box, x, top + min((band - height) // 2, _DEEPEST), width, height, parent))
     needed = _needed(box)
     top += (band - needed) // 2
     for below in box.below:
-        _place(below, top, own, rest, placed)
+        _place(below, top, index, rest, placed)
         top += _band(below) + _BETWEEN
 
 
 def _band(box: Box) -> int:
-    """Returns the height of a box and all boxes below it."""
     return max(_height(box), _needed(box))
 
 
@@ -498,49 +474,48 @@ def _opening(width: int, height: int, trees: Sequence[Box]) -> Iterator[str]:
 
 def _drawn(placed: Sequence[_Placed]) -> Iterator[str]:
     # Lines first, so that they are under the boxes.
-    for one in placed:
-        if one.parent is not None:
-            above = placed[one.parent]
-            start, end = above.x + above.width, one.x
+    for box in placed:
+        if box.parent is not None:
+            above = placed[box.parent]
+            start, end = above.x + above.width, box.x
             half = start + _COLUMN // 2
-            ways = f"M{start} {above.y + above.height // 2}H{half}V{one.y + one.height // 2}H{end}"
+            ways = f"M{start} {above.y + above.height // 2}H{half}V{box.y + box.height // 2}H{end}"
             yield f'<path d="{ways}" fill="none" stroke="{_LEAD}"/>'
     yield from _arrows(placed)
-    for one in placed:
-        yield from _box(one)
+    for box in placed:
+        yield from _box(box)
 
 
 def _arrows(placed: Sequence[_Placed]) -> Iterator[str]:
-    """Yields an arrow to each box from the sibling that starts before it."""
-    siblings = {(one.parent, one.box.name): one for one in placed}
-    for one in placed:
-        first = siblings.get((one.parent, one.box.waits_for or ""))
-        if first is None or one.box.waits_for is None:
+    siblings = {(sibling.parent, sibling.box.name): sibling for sibling in placed}
+    for second in placed:
+        first = siblings.get((second.parent, second.box.waits_for or ""))
+        if first is None or second.box.waits_for is None:
             continue
-        x, start, end = one.x, first.y + first.height * 3 // 4, one.y + one.height // 4
+        x, start, end = second.x, first.y + first.height * 3 // 4, second.y + second.height // 4
         way = f"M{x} {start}h{-_ARROW}V{end}h{_ARROW}"
         yield f'<path class="waits" d="{way}" fill="none" stroke="{_LEAD}" stroke-dasharray="4 2"/>'
         yield f'<path d="M{x - 5} {end - 4}L{x} {end}L{x - 5} {end + 4}" fill="none" stroke="{_LEAD}"/>'
 
 
-def _box(one: _Placed) -> Iterator[str]:
-    edge = f'stroke="{_BAD}" stroke-width="2" stroke-dasharray="6 3"' if one.box.cannot else f'stroke="{_LEAD}"'
-    corner = 12 if one.box.shape is BoxShape.LEAF else 3
+def _box(placed: _Placed) -> Iterator[str]:
+    edge = f'stroke="{_BAD}" stroke-width="2" stroke-dasharray="6 3"' if placed.box.cannot else f'stroke="{_LEAD}"'
+    corner = 12 if placed.box.shape is BoxShape.LEAF else 3
     yield '<g class="box">'
-    if one.box.more:
-        right, low = one.x + one.width, one.y + one.height
-        stack = f"M{one.x + corner} {low + _STACK}H{right + _STACK - corner}Q{right + _STACK} {low + _STACK} "
-        stack += f"{right + _STACK} {low + _STACK - corner}V{one.y + corner}"
+    if placed.box.more:
+        right, low = placed.x + placed.width, placed.y + placed.height
+        stack = f"M{placed.x + corner} {low + _STACK}H{right + _STACK - corner}Q{right + _STACK} {low + _STACK} "
+        stack += f"{right + _STACK} {low + _STACK - corner}V{placed.y + corner}"
         yield f'<path class="stack" d="{stack}" fill="none" stroke="{_LEAD}"/>'
     yield (
-        f'<rect class="{one.box.shape.name.lower()}{" cannot" if one.box.cannot else ""}" '
-        f'x="{one.x}" y="{one.y}" width="{one.width}" height="{one.height}" rx="{corner}" '
-        f'fill="{_FILLS[one.box.shape]}" {edge}/>'
+        f'<rect class="{placed.box.shape.name.lower()}{" cannot" if placed.box.cannot else ""}" '
+        f'x="{placed.x}" y="{placed.y}" width="{placed.width}" height="{placed.height}" rx="{corner}" '
+        f'fill="{_FILLS[placed.box.shape]}" {edge}/>'
     )
-    for index, line in enumerate(_lines(one.box)):
+    for index, line in enumerate(_lines(placed.box)):
         weight = ' font-weight="bold"' if index == 0 else ""
-        y = one.y + _PADDING + _SIZE + index * _LINE
-        yield f'<text x="{one.x + _PADDING}" y="{y}" fill="{_INK}"{weight}>{escape(line)}</text>'
+        y = placed.y + _PADDING + _SIZE + index * _LINE
+        yield f'<text x="{placed.x + _PADDING}" y="{y}" fill="{_INK}"{weight}>{escape(line)}</text>'
     yield "</g>"
 
 

@@ -174,9 +174,7 @@ _MAX_DIGITS = 64
 
 
 def plain(written: str) -> Scalar:
-    """Returns the value of a scalar without quotes or tag. Raises `ValueError` with the reason for a value that JSON
-    cannot hold.
-    """
+    """Returns the value of a scalar without quotes or tag. Raises `ValueError` for a value that JSON cannot hold."""
     if not written:
         return None
     if written[0] not in _FIRST:
@@ -189,16 +187,14 @@ def plain(written: str) -> Scalar:
         raise ValueError(f"{written} is not a number in JSON")
     # A leading dot means a float, and go-yaml does not accept underscores there.
     digits = written if written[0] == "." else written.replace("_", "")
-    if (whole := _INTEGER.fullmatch(digits)) is not None and (found := _whole(whole)) is not None:
-        return found
+    if (whole := _INTEGER.fullmatch(digits)) is not None and (integer := _whole(whole)) is not None:
+        return integer
     # go-yaml keeps a number that is out of range as a string.
     return number(digits) if _FLOAT.fullmatch(digits) and math.isfinite(float(digits)) else written
 
 
 def tagged(tag: str, written: str) -> Scalar:
-    """Returns the value of a scalar with a tag, given as `str` for `!!str`. Raises `ValueError` if the scalar has
-    another type.
-    """
+    """Returns the value of a scalar with a tag, such as `str` for `!!str`. Raises `ValueError` for another type."""
     if tag == "str":
         return written
     value = plain(written)
@@ -256,10 +252,9 @@ class TextEdit:
 
 
 class Fix(NamedTuple):
-    """The changes after which `scheduler` no longer refuses an object, and their text.
-
-    `edits` do not overlap, and are in the order of the text. They are empty if the changes cannot be written without
-    touching something else, such as an anchor that another place uses.
+    """The changes after which `scheduler` no longer refuses an object, and their text. `edits` do not overlap, and are
+    in the order of the text. They are empty if the changes cannot be written without touching something else, such as
+    an anchor that another place uses.
     """
 
     file: str

@@ -43,23 +43,23 @@ class Baseline:
     def __init__(self, keys: Iterable[_Key]) -> None:
         self._left = Counter(keys)
 
-    def takes(self, judgement: Judgement, found: Finding) -> bool:
-        """Returns whether the finding is in the baseline, and count it."""
-        key = key_of(judgement, found)
+    def takes(self, judgement: Judgement, finding: Finding) -> bool:
+        """Returns whether the finding is in the baseline, and counts it."""
+        key = key_of(judgement, finding)
         if not self._left[key]:
             return False
         self._left[key] -= 1
         return True
 
 
-def key_of(judgement: Judgement, found: Finding) -> _Key:
+def key_of(judgement: Judgement, finding: Finding) -> _Key:
     """Returns what identifies a finding in other versions of the files."""
-    return (judgement.kind, judgement.namespace, judgement.name, *found.identity)
+    return (judgement.kind, judgement.namespace, judgement.name, *finding.identity)
 
 
-def baseline_as_json(found: Iterable[tuple[Judgement, Finding]]) -> dict[str, Any]:
+def baseline_as_json(findings: Iterable[tuple[Judgement, Finding]]) -> dict[str, Any]:
     """Returns a baseline of these findings as plain JSON values, in an order that does not depend on the files."""
-    keys = sorted(key_of(judgement, finding) for judgement, finding in found if not finding.fails_closed)
+    keys = sorted(key_of(judgement, finding) for judgement, finding in findings if not finding.fails_closed)
     return {"version": VERSION, "findings": [dict(zip(_FIELDS, key, strict=True)) for key in keys]}
 
 
@@ -76,8 +76,8 @@ def baseline_from(written: Any) -> Baseline:
 def _key(entry: Any, index: int) -> _Key:
     values = [entry.get(name) for name in _FIELDS] if isinstance(entry, dict) else []
     match values:
-        case [str(kind), str(namespace), str(name), str(rule), str(field), str(found)]:
-            return (kind, namespace, name, rule, field, found)
+        case [str(kind), str(namespace), str(name), str(rule), str(field), str(value)]:
+            return (kind, namespace, name, rule, field, value)
     raise ValueError(f"findings[{index}] must have these texts: {', '.join(_FIELDS)}")
 
 
@@ -171,8 +171,8 @@ class FindingPlace:
     @property
     def object(self) -> str:
         """Kind, namespace and name; of a cluster-scoped object kind and name."""
-        found = self.judgement
-        return f"{found.kind or 'document'} {f'{found.namespace}/' if found.namespace else ''}{found.name}".rstrip()
+        kind, namespace, name = self.judgement.kind, self.judgement.namespace, self.judgement.name
+        return f"{kind or 'document'} {f'{namespace}/' if namespace else ''}{name}".rstrip()
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}"
@@ -295,45 +295,44 @@ class Report:
 
     def remark(self, remarks: Iterable[Remark]) -> None:
         """Adds what is to be said of objects that count as facts."""
-        for one in remarks:
-            kind, namespace, name = one.subject
-            judgement = Judgement(kind, namespace, name, one.at, Verdict(), has_rules=False)
-            self.notes.append((one.message, FindingPlace(one.document, judgement)))
+        for remark in remarks:
+            judgement = Judgement(*remark.subject, remark.at, Verdict(), has_rules=False)
+            self.notes.append((remark.message, FindingPlace(remark.document, judgement)))
 
     def _add_findings(self, whole: FindingPlace, findings: Iterable[Finding]) -> None:
         document, judgement = whole.document, whole.judgement
-        written = tuple(_directives(document, judgement)) if self.suppress else ()
-        for found in findings:
-            if self.selection.takes(found.rule, fails_closed=found.fails_closed):
-                place = FindingPlace(document, judgement, found.at)
-                self.findings.append(ReportedFinding(found, place, self._suppression(found, place, written)))
+        written = (*document.comments, *_annotated(document, judgement)) if self.suppress else ()
+        for finding in findings:
+            if self.selection.takes(finding.rule, fails_closed=finding.fails_closed):
+                place = FindingPlace(document, judgement, finding.at)
+                self.findings.append(ReportedFinding(finding, place, self._suppression(finding, place, written)))
 
     def _note_unknown_rules(self, whole: FindingPlace) -> None:
         document = whole.document
         comments = () if document.source in self._compared else document.comments
         self._compared.add(document.source)
-        for one in (*comments, *_annotated(document, whole.judgement)):
-            for name in one.rules:
+        for directive in (*comments, *_annotated(document, whole.judgement)):
+            for name in directive.rules:
                 if name not in self.rules:
-                    told = f"{COMMENT} {shown(name)}: no rule has that id, so it suppresses nothing"
-                    self.notes.append((f"{told}{meant(name, self.rules)}", whole))
+                    note = f"{COMMENT} {shown(name)}: no rule has that id, so it suppresses nothing"
+                    self.notes.append((f"{note}{meant(name, self.rules)}", whole))
 
-    def _suppression(self, found: Finding, place: FindingPlace, written: Sequence[Directive]) -> Suppression | None:
-        if found.excepted is not None:
-            return Suppression(found.excepted.terms, Origin.EXCEPTION)
-        for one in written:
+    def _suppression(self, finding: Finding, place: FindingPlace, written: Sequence[Directive]) -> Suppression | None:
+        if finding.excepted is not None:
+            return Suppression(finding.excepted.terms, Origin.EXCEPTION)
+        for directive in written:
             # A comment above the first line of a document is about the whole document.
-            if not one.names(found.rule) or one.line not in {0, place.document.line, place.line}:
+            if not directive.names(finding.rule) or directive.line not in {0, place.document.line, place.line}:
                 continue
-            if found.fails_closed:
-                self.notes.append((f"{found.rule} fails closed, so {COMMENT} does not suppress it", place))
-            elif not one.reason:
-                told = f"{COMMENT} {found.rule} has no reason, so it suppresses nothing; write one behind a colon"
-                self.notes.append((told, place))
+            if finding.fails_closed:
+                self.notes.append((f"{finding.rule} fails closed, so {COMMENT} does not suppress it", place))
+            elif not directive.reason:
+                note = f"{COMMENT} {finding.rule} has no reason, so it suppresses nothing; write one behind a colon"
+                self.notes.append((note, place))
             else:
-                return Suppression(one.reason)
+                return Suppression(directive.reason)
         judgement = place.judgement
-        if self.baseline is not None and not found.fails_closed and self.baseline.takes(judgement, found):
+        if self.baseline is not None and not finding.fails_closed and self.baseline.takes(judgement, finding):
             return Suppression("in the baseline", Origin.BASELINE)
         return None
 
@@ -376,28 +375,23 @@ class Report:
         return " in full" if self.findings else ""
 
 
-def _directives(document: Source, judgement: Judgement) -> Iterator[Directive]:
-    yield from document.comments
-    yield from _annotated(document, judgement)
-
-
 def _annotated(document: Source, judgement: Judgement) -> Iterator[Directive]:
     there, value = value_at(document.manifest, FieldPath((*judgement.at.parts, *(ANNOTATIONS / ANNOTATION).parts)))
     if there:
         yield from annotated(value)
 
 
-def finding_as_json(found: Finding) -> dict[str, Any]:
+def finding_as_json(finding: Finding) -> dict[str, Any]:
     """Returns a finding as plain JSON values."""
     return {
-        "rule": found.rule,
-        "action": str(found.action),
-        "field": str(found.at),
-        "found": found.found if isinstance(found.found, str | int | float | bool | None) else None,
-        "why": found.why,
-        "remedy": found.remedy,
-        "message": str(found),
-        "exception": None if found.excepted is None else found.excepted.as_json(),
+        "rule": finding.rule,
+        "action": str(finding.action),
+        "field": str(finding.at),
+        "found": finding.found if isinstance(finding.found, str | int | float | bool | None) else None,
+        "why": finding.why,
+        "remedy": finding.remedy,
+        "message": str(finding),
+        "exception": None if finding.excepted is None else finding.excepted.as_json(),
     }
 
 
@@ -414,12 +408,7 @@ def omission_as_json(omission: Omission) -> dict[str, Any]:
 
 def unjudged_as_json(missing: Unjudged) -> dict[str, Any]:
     """Returns what could not be judged, as plain JSON values."""
-    return {
-        "rule": missing.rule,
-        "field": str(missing.at),
-        "needs": missing.needs,
-        "remedy": missing.remedy,
-    }
+    return {"rule": missing.rule, "field": str(missing.at), "needs": missing.needs, "remedy": missing.remedy}
 
 
 class Position(NamedTuple):

@@ -45,32 +45,32 @@ REPORT_VERSION = 1
 
 def report_as_json(report: Report, options: ReportOptions) -> dict[str, Any]:
     """Returns the report as plain JSON values."""
-    found = totals(report)
+    numbers = totals(report)
     return {
         "reportVersion": REPORT_VERSION,
         "tool": {"name": "rollcall", "version": options.version},
         "passed": not (report.failed(options.fail_on) or report.unreadable),
         "clean": report.clean,
         "failOn": sorted(options.fail_on),
-        "judged": found.judged,
+        "judged": numbers.judged,
         "judgedByGroup": report.grouped,
-        "ignored": found.ignored,
+        "ignored": numbers.ignored,
         "counts": {
-            "error": found.errors,
-            "warning": found.warnings,
-            "audit": found.audits,
-            "notJudged": found.unjudged,
-            "objectsNotJudged": found.omitted,
+            "error": numbers.errors,
+            "warning": numbers.warnings,
+            "audit": numbers.audits,
+            "notJudged": numbers.unjudged,
+            "objectsNotJudged": numbers.omitted,
             "objectsJudgedInPart": len(report.partial),
-            "suppressed": found.suppressed,
-            "fixable": found.fixable,
-            "unreadable": found.unreadable,
+            "suppressed": numbers.suppressed,
+            "fixable": numbers.fixable,
+            "unreadable": numbers.unreadable,
         },
         "reasons": reasons(report),
         "rules": dict(statistics(report)),
         "schedulers": [
-            {"scheduler": one.scheduler, "chosenBy": one.chosen_by or None, "objects": one.objects}
-            for one in schedulers(report)
+            {"scheduler": count.scheduler, "chosenBy": count.chosen_by or None, "objects": count.objects}
+            for count in schedulers(report)
         ],
         "findings": [_finding(entry, options) for entry in report.findings],
         "notJudged": [
@@ -84,7 +84,7 @@ def report_as_json(report: Report, options: ReportOptions) -> dict[str, Any]:
             {"schedulers": list(place.judgement.verdict.could_run)} | _place(place) for place in report.movable
         ],
         "unreadable": [_unreadable(error) for error in report.unreadable],
-    } | ({"ignoredDocuments": [_ignored(one) for one in report.ignored]} if options.list_ignored else {})
+    } | ({"ignoredDocuments": [_ignored(document) for document in report.ignored]} if options.list_ignored else {})
 
 
 def _finding(entry: ReportedFinding, options: ReportOptions) -> dict[str, Any]:
@@ -102,14 +102,7 @@ def _finding(entry: ReportedFinding, options: ReportOptions) -> dict[str, Any]:
 
 
 def _place(place: FindingPlace) -> dict[str, Any]:
-    found = place.judgement
-    named = {
-        "kind": found.kind,
-        "namespace": found.namespace,
-        "name": found.name,
-        "scheduler": found.verdict.scheduler,
-        "chosenBy": found.verdict.chosen_by or None,
-    }
+    judgement = place.judgement
     end_line, end_column = place.end
     return {
         "file": place.file,
@@ -117,12 +110,18 @@ def _place(place: FindingPlace) -> dict[str, Any]:
         "column": place.column,
         "endLine": end_line,
         "endColumn": end_column,
-        "object": named,
+        "object": {
+            "kind": judgement.kind,
+            "namespace": judgement.namespace,
+            "name": judgement.name,
+            "scheduler": judgement.verdict.scheduler,
+            "chosenBy": judgement.verdict.chosen_by or None,
+        },
     }
 
 
-def _suppression(found: Suppression) -> dict[str, Any]:
-    return {"kind": str(found.origin), "reason": found.reason}
+def _suppression(suppression: Suppression) -> dict[str, Any]:
+    return {"kind": str(suppression.origin), "reason": suppression.reason}
 
 
 def _fix(fix: Fix) -> dict[str, Any]:
@@ -167,20 +166,15 @@ def sarif(report: Report, options: ReportOptions) -> dict[str, Any]:
     ordered = sorted(report.findings, key=lambda entry: entry.order)
     results = [_result(entry, index) for entry in ordered]
     for missing, place in report.unjudged:
-        told = f"{place.object}: not judged: {missing.lacking}"
-        results.append(_base(missing.rule, index, told, place) | {"kind": "open", "level": "none"})
-    return {
-        "$schema": SCHEMA,
-        "version": "2.1.0",
-        "runs": [
-            {
-                "tool": {"driver": _driver(ids, options)},
-                "columnKind": "unicodeCodePoints",
-                "invocations": [_invocation(report)],
-                "results": results,
-            }
-        ],
+        message = f"{place.object}: not judged: {missing.lacking}"
+        results.append(_base(missing.rule, index, message, place) | {"kind": "open", "level": "none"})
+    run = {
+        "tool": {"driver": _driver(ids, options)},
+        "columnKind": "unicodeCodePoints",
+        "invocations": [_invocation(report)],
+        "results": results,
     }
+    return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
 def _driver(ids: Iterable[str], options: ReportOptions) -> dict[str, Any]:
@@ -193,14 +187,14 @@ def _rule(rule_id: str, options: ReportOptions) -> dict[str, Any]:
     if rule_id not in rules_by_id():
         return {"id": rule_id}
     rule, page = rules_by_id()[rule_id]
-    said = paragraphs(rule)
+    texts = paragraphs(rule)
     # An address must be absolute here.
     url = rule_url(rule_id, options.documentation) if options.documentation else None
     return {
         "id": rule_id,
         "shortDescription": {"text": summary(rule)},
-        "fullDescription": {"text": said[0]},
-        "help": {"text": "\n\n".join(said), "markdown": "\n\n".join(said)},
+        "fullDescription": {"text": texts[0]},
+        "help": {"text": "\n\n".join(texts), "markdown": "\n\n".join(texts)},
         "defaultConfiguration": {"level": _DEFAULTS[rule.default]},
         "properties": {"tags": [page], "failsClosed": rule.fails_closed},
     } | ({} if url is None else {"helpUri": url})
@@ -208,30 +202,28 @@ def _rule(rule_id: str, options: ReportOptions) -> dict[str, Any]:
 
 def _result(entry: ReportedFinding, index: dict[str, int]) -> dict[str, Any]:
     finding, place, accepted = entry.finding, entry.place, entry.suppression
-    told = f"{place.object}: {finding.at}: {finding.explanation}"
+    message = f"{place.object}: {finding.at}: {finding.explanation}"
     key = "\0".join(key_of(place.judgement, finding))
-    result = _base(finding.rule, index, told, place) | {
+    # A list also where nothing is suppressed, as the standard demands of a tool that knows suppressions.
+    suppressions = []
+    if accepted is not None:
+        # In the words of SARIF: in the file, or elsewhere.
+        origin = Origin.IN_SOURCE if accepted.origin is Origin.IN_SOURCE else Origin.BASELINE
+        suppressions = [{"kind": str(origin), "status": "accepted", "justification": plain(accepted.reason)}]
+    result = _base(finding.rule, index, message, place) | {
         "level": _LEVELS[entry.level],
         "partialFingerprints": {"rollcall/v1": sha256(key.encode(errors="replace")).hexdigest()},
-        # A list also where nothing is suppressed, as the standard demands of a tool that knows suppressions.
-        "suppressions": []
-        if accepted is None
-        else [{"kind": _suppressed_in(accepted), "status": "accepted", "justification": plain(accepted.reason)}],
+        "suppressions": suppressions,
     }
     return result | ({"fixes": [_sarif_fix(entry.fix)]} if entry.fix is not None and entry.fix.edits else {})
 
 
-def _suppressed_in(accepted: Suppression) -> str:
-    """Returns where a suppression is written, in the words of SARIF: in the file, or elsewhere."""
-    return str(Origin.IN_SOURCE if accepted.origin is Origin.IN_SOURCE else Origin.BASELINE)
-
-
-def _base(rule: str, index: dict[str, int], told: str, place: FindingPlace) -> dict[str, Any]:
+def _base(rule: str, index: dict[str, int], message: str, place: FindingPlace) -> dict[str, Any]:
     verdict = place.judgement.verdict
     return {
         "ruleId": rule,
         "ruleIndex": index[rule],
-        "message": {"text": _text(told)},
+        "message": {"text": _text(message)},
         "locations": [_location(place)],
         "properties": {"scheduler": verdict.scheduler, "chosenBy": verdict.chosen_by or None},
     }
@@ -243,19 +235,11 @@ def _text(written: str) -> str:
 
 
 def _location(place: FindingPlace) -> dict[str, Any]:
-    end_line, end_column = place.end
+    region = _region(place.line, place.column, *place.end)
+    full_name = plain(f"{place.object} {place.path}".rstrip())
     return {
-        "physicalLocation": {
-            "artifactLocation": {"uri": _uri(place.file)},
-            "region": _region(place.line, place.column, end_line, end_column),
-        },
-        "logicalLocations": [
-            {
-                "name": plain(place.judgement.name),
-                "fullyQualifiedName": plain(f"{place.object} {place.path}".rstrip()),
-                "kind": "object",
-            }
-        ],
+        "physicalLocation": {"artifactLocation": {"uri": _uri(place.file)}, "region": region},
+        "logicalLocations": [{"name": plain(place.judgement.name), "fullyQualifiedName": full_name, "kind": "object"}],
     }
 
 
@@ -265,34 +249,24 @@ def _region(line: int, column: int, end_line: int, end_column: int) -> dict[str,
 
 def _sarif_fix(fix: Fix) -> dict[str, Any]:
     changes = ", ".join(f"{change.op} {change.path}" for change in fix.changes)
+    replacements = [
+        {"deletedRegion": _region(edit.line, edit.column, edit.end_line, edit.end_column)}
+        | ({"insertedContent": {"text": edit.inserted}} if edit.inserted else {})
+        for edit in fix.edits
+    ]
     return {
         "description": {"text": plain(f"the smallest edit after which {fix.scheduler} refuses nothing: {changes}")},
-        "artifactChanges": [
-            {"artifactLocation": {"uri": _uri(fix.file)}, "replacements": [_replacement(edit) for edit in fix.edits]}
-        ],
+        "artifactChanges": [{"artifactLocation": {"uri": _uri(fix.file)}, "replacements": replacements}],
     }
 
 
-def _replacement(edit: TextEdit) -> dict[str, Any]:
-    region = _region(edit.line, edit.column, edit.end_line, edit.end_column)
-    return {"deletedRegion": region} | ({"insertedContent": {"text": edit.inserted}} if edit.inserted else {})
-
-
 def _invocation(report: Report) -> dict[str, Any]:
-    told = [
-        {
-            "level": "error",
-            "message": {"text": _text(error.why)},
-            "locations": [
-                {
-                    "physicalLocation": {"artifactLocation": {"uri": _uri(error.source)}}
-                    | ({"region": {"startLine": error.line, "startColumn": error.column}} if error.line else {})
-                }
-            ],
-        }
-        for error in report.unreadable
-    ]
-    told += [
+    notifications: list[dict[str, Any]] = []
+    for error in report.unreadable:
+        region = {"region": {"startLine": error.line, "startColumn": error.column}} if error.line else {}
+        place = {"physicalLocation": {"artifactLocation": {"uri": _uri(error.source)}} | region}
+        notifications.append({"level": "error", "message": {"text": _text(error.why)}, "locations": [place]})
+    notifications += [
         {
             "level": "warning",
             "descriptor": {"id": str(omission.reason)},
@@ -301,11 +275,11 @@ def _invocation(report: Report) -> dict[str, Any]:
         }
         for omission, place in report.left_out
     ]
-    told += [
+    notifications += [
         {"level": "note", "message": {"text": _text(note)}, "locations": [_location(place)]}
         for note, place in report.notes
     ]
-    return {"executionSuccessful": not report.unreadable, "toolExecutionNotifications": told}
+    return {"executionSuccessful": not report.unreadable, "toolExecutionNotifications": notifications}
 
 
 def _uri(file: str) -> str:

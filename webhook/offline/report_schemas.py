@@ -87,15 +87,7 @@ _FINDING = {
     },
     "suppression": {
         "description": "Why it is accepted.",
-        "oneOf": [
-            {"type": "null"},
-            object_of(
-                {
-                    "kind": enum_of(Origin, _WRITTEN),
-                    "reason": TEXT,
-                }
-            ),
-        ],
+        "oneOf": [{"type": "null"}, object_of({"kind": enum_of(Origin, _WRITTEN), "reason": TEXT})],
     },
     "fix": {
         "description": "The smallest edit after which nothing refuses the object.",

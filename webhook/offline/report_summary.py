@@ -15,7 +15,7 @@ from webhook import __version__, documentation
 from webhook.backends.registry import installed_backends
 from webhook.model.workload_record import OPTED_OUT
 from webhook.offline.finding_details import FailOn, Level
-from webhook.offline.report import FindingPlace, Report, ReportedFinding
+from webhook.offline.report import FindingPlace, Report
 from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
 from webhook.validators.registry import Rule
 
@@ -41,8 +41,8 @@ _FOLDER = "reference/rules"
 
 def rules_by_page() -> dict[str, list[Rule]]:
     """Returns the rules that apply to every scheduler, then those of each installed backend, by page."""
-    own = {name: list(backend.rules) for name, backend in installed_backends().items()}
-    return {GENERAL_PAGE: [*SHAPE_RULES, *CHOICE_RULES, *GENERAL_RULES]} | own
+    by_backend = {name: list(backend.rules) for name, backend in installed_backends().items()}
+    return {GENERAL_PAGE: [*SHAPE_RULES, *CHOICE_RULES, *GENERAL_RULES]} | by_backend
 
 
 def paragraphs(rule: Rule) -> list[str]:
@@ -74,9 +74,7 @@ def rule_place(rule_id: str) -> str:
 
 
 def rule_url(rule_id: str, documentation: str) -> str | None:
-    """Returns the address of a rule's section: below `documentation`, or relative to the project if that is empty.
-    Return None for a rule that is not installed.
-    """
+    """Returns the address of a rule's section, relative without `documentation`; None if it is not installed."""
     if rule_id not in rules_by_id():
         return None
     return f"{documentation.rstrip('/') or 'docs'}/{_FOLDER}/{rule_place(rule_id)}"
@@ -107,7 +105,8 @@ class SchedulerCount(NamedTuple):
 
 def totals(report: Report) -> Totals:
     """Returns the numbers of a report."""
-    levels = Counter(entry.level for entry in report.findings if entry.suppression is None)
+    counted_findings = [entry for entry in report.findings if entry.suppression is None]
+    levels, fixes = Counter(entry.level for entry in counted_findings), (entry.fix for entry in counted_findings)
     return Totals(
         judged=len(report.judged),
         errors=levels[Level.ERROR],
@@ -116,22 +115,18 @@ def totals(report: Report) -> Totals:
         unjudged=len(report.unjudged),
         omitted=len(report.omitted),
         suppressed=sum(entry.suppression is not None for entry in report.findings),
-        fixable=sum(_is_fixable(entry) for entry in report.findings),
+        # An edit that cannot be written, such as one in a value that an anchor shares, has no text.
+        fixable=sum(fix is not None and bool(fix.edits) for fix in fixes),
         ignored=len(report.ignored),
         unreadable=len(report.unreadable),
     )
 
 
-def _is_fixable(entry: ReportedFinding) -> bool:
-    # An edit that cannot be written, such as one in a value that an anchor shares, has no text.
-    return entry.suppression is None and entry.fix is not None and bool(entry.fix.edits)
-
-
 def schedulers(report: Report) -> list[SchedulerCount]:
     """Returns the schedulers that the judged objects have, the most frequent first."""
     verdicts = [place.judgement.verdict for place in report.judged]
-    found = Counter((verdict.scheduler, verdict.chosen_by) for verdict in verdicts if verdict.scheduler is not None)
-    return [SchedulerCount(name or "", by, objects) for (name, by), objects in found.most_common()]
+    counts = Counter((verdict.scheduler, verdict.chosen_by) for verdict in verdicts if verdict.scheduler is not None)
+    return [SchedulerCount(name or "", by, objects) for (name, by), objects in counts.most_common()]
 
 
 def reasons(report: Report) -> dict[str, int]:
@@ -146,8 +141,8 @@ def not_judged(place: FindingPlace) -> str:
 
 def statistics(report: Report) -> list[tuple[str, int]]:
     """Returns the number of findings of each rule, the most frequent first."""
-    found = Counter(entry.finding.rule for entry in report.findings if entry.suppression is None)
-    return sorted(found.items(), key=lambda entry: (-entry[1], entry[0]))
+    counts = Counter(entry.finding.rule for entry in report.findings if entry.suppression is None)
+    return sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
 
 
 def counted(number: int, thing: str) -> str:
@@ -157,14 +152,14 @@ def counted(number: int, thing: str) -> str:
 
 def last_line(report: Report) -> str:
     """Returns how many objects were judged for which scheduler, what was found, and what to do next."""
-    said = f"{_judged(report)}: {', '.join(_found(report))}"
+    sentence = f"{_judged(report)}: {', '.join(_numbers(report))}"
     refused = [entry.place for entry in report.findings if entry.refuses and entry.suppression is None]
     files = {place.file for place in refused if place.judgement.is_workload}
     if not files:
-        return said
+        return sentence
     file = next(iter(files)) if len(files) == 1 else "FILE"
     # Standard input cannot be read again.
-    return f"{said}; rollcall explain {'FILE' if file.startswith('<') or ' ' in file else file}"
+    return f"{sentence}; rollcall explain {'FILE' if file.startswith('<') or ' ' in file else file}"
 
 
 def _judged(report: Report) -> str:
@@ -172,42 +167,42 @@ def _judged(report: Report) -> str:
     if not report.judged:
         return f"nothing judged{report.in_part}"
     judged = f"{counted(len(report.judged), kinds.pop() if len(kinds) == 1 else 'object')} judged"
-    found = schedulers(report)
-    names = sorted({one.scheduler for one in found})
+    counts = schedulers(report)
+    names = sorted({count.scheduler for count in counts})
     if not names:
         return judged
     if len(names) > 1 and OPTED_OUT in names:
         names.remove(OPTED_OUT)
     if len(names) > 1:
         return f"{judged} for {', '.join(names[:-1])} and {names[-1]}"
-    sources = {one.chosen_by for one in found} - {""}
+    sources = {count.chosen_by for count in counts} - {""}
     by = f" ({sources.pop()})" if len(sources) == 1 else ""
     return f"{judged} {'as no gang' if names == [OPTED_OUT] else f'for {names[0]}'}{by}"
 
 
-def _found(report: Report) -> Iterator[str]:
-    found = totals(report)
-    yield counted(found.errors, "error")
-    if found.fixable:
-        yield f"{'' if report.all_searched else 'at least '}{found.fixable} fixable"
-    if found.warnings:
-        yield counted(found.warnings, "warning")
-    if found.audits:
-        yield f"{found.audits} for audit"
-    if found.unjudged:
+def _numbers(report: Report) -> Iterator[str]:
+    numbers = totals(report)
+    yield counted(numbers.errors, "error")
+    if numbers.fixable:
+        yield f"{'' if report.all_searched else 'at least '}{numbers.fixable} fixable"
+    if numbers.warnings:
+        yield counted(numbers.warnings, "warning")
+    if numbers.audits:
+        yield f"{numbers.audits} for audit"
+    if numbers.unjudged:
         # Not objects: a judged object may lack the facts for several rules.
-        yield f"{counted(found.unjudged, 'check')} not judged"
-    if found.omitted and not all(omission.reason.is_ordinary for omission, _ in report.omitted):
+        yield f"{counted(numbers.unjudged, 'check')} not judged"
+    if numbers.omitted and not all(omission.reason.is_ordinary for omission, _ in report.omitted):
         kinds = {place.judgement.kind for _, place in report.omitted} - {""}
-        yield f"{counted(found.omitted, kinds.pop() if len(kinds) == 1 else 'object')} not judged"
+        yield f"{counted(numbers.omitted, kinds.pop() if len(kinds) == 1 else 'object')} not judged"
     if report.partial:
         yield f"{counted(len(report.partial), 'object')} judged in part"
     if report.judged and report.grouped:
         groups = "its group" if report.grouped == 1 else "their groups"
         yield f"{counted(report.grouped, 'workload')} judged by {groups}"
-    if found.suppressed:
-        yield f"{found.suppressed} suppressed"
-    if found.ignored:
-        yield f"{found.ignored} ignored"
-    if found.unreadable:
-        yield f"{found.unreadable} unreadable"
+    if numbers.suppressed:
+        yield f"{numbers.suppressed} suppressed"
+    if numbers.ignored:
+        yield f"{numbers.ignored} ignored"
+    if numbers.unreadable:
+        yield f"{numbers.unreadable} unreadable"

@@ -35,8 +35,8 @@ def concise(report: Report, options: ReportOptions) -> Iterator[str]:
         if options.quiet and not entry.fails(options.fail_on):
             continue
         accepted = "" if entry.suppression is None else f" ({entry.suppression.told})"
-        told = f"{entry.finding.rule} {entry.place.object}: {entry.finding.explanation}"
-        yield f"{entry.place}: {entry.level}: {told}{accepted}"
+        message = f"{entry.finding.rule} {entry.place.object}: {entry.finding.explanation}"
+        yield f"{entry.place}: {entry.level}: {message}{accepted}"
     for omission, place in report.left_out:
         yield f"{place}: {not_judged(place)}: {place.object}: {omission}"
     for missing, place in report.unjudged:
@@ -59,13 +59,13 @@ def github(report: Report, options: ReportOptions) -> Iterator[str]:
     for entry in ordered:
         accepted = entry.suppression
         command = "notice" if accepted is not None else _COMMANDS[entry.level]
-        told = f"{entry.place.object}: {entry.finding.at}: {entry.finding.explanation}"
+        message = f"{entry.place.object}: {entry.finding.at}: {entry.finding.explanation}"
         if accepted is not None:
-            told = f"{accepted.told}\n{told}"
-        yield _command(command, entry.place, entry.finding.rule, told)
+            message = f"{accepted.told}\n{message}"
+        yield _command(command, entry.place, entry.finding.rule, message)
     for omission, place in report.left_out:
-        told = not_judged(place)
-        yield _command("notice", place, f"{told}: {omission.reason}", f"{place.object}: {told}: {omission}")
+        words = not_judged(place)
+        yield _command("notice", place, f"{words}: {omission.reason}", f"{place.object}: {words}: {omission}")
     for missing, place in report.unjudged:
         yield _command("notice", place, missing.rule, f"{place.object}: not judged: {missing.lacking}")
     for error in report.unreadable:
@@ -75,10 +75,10 @@ def github(report: Report, options: ReportOptions) -> Iterator[str]:
         yield f"::notice title=rollcall::{_message(last_line(report))}"
 
 
-def _command(command: str, place: FindingPlace, title: str, told: str) -> str:
+def _command(command: str, place: FindingPlace, title: str, message: str) -> str:
     end_line, end_column = place.end
     at = f"file={_property(place.file)},line={place.line},endLine={end_line},col={place.column},endColumn={end_column}"
-    return f"::{command} {at},title={_property(title)}::{_message(told)}"
+    return f"::{command} {at},title={_property(title)}::{_message(message)}"
 
 
 def _message(text: str) -> str:
@@ -111,13 +111,13 @@ def markdown(report: Report, options: ReportOptions) -> Iterator[str]:
         yield from (_row(entry, options) for entry in rows[:_MAX_ROWS])
     if len(rows) > _MAX_ROWS:
         yield from ("", f"{len(rows) - _MAX_ROWS} more findings are not shown.")
-    omitted = [
-        f"* {_code(str(place))} {_code(place.object)}: {_escaped(str(omission))}" for omission, place in report.left_out
-    ]
+    left_out = ((_code(str(place)), _code(place.object), omission) for omission, place in report.left_out)
+    omitted = [f"* {place} {subject}: {_escaped(str(omission))}" for place, subject, omission in left_out]
     if omitted:
         yield from ("", "Not judged, or in part:" if report.partial else "Not judged:", "", *omitted[:_MAX_ROWS])
     missing = [
-        f"* {_code(str(place))} {_code(found.rule)}: {_escaped(found.lacking)}" for found, place in report.unjudged
+        f"* {_code(str(place))} {_code(unjudged.rule)}: {_escaped(unjudged.lacking)}"
+        for unjudged, place in report.unjudged
     ]
     if missing:
         yield from ("", "Rules that did not judge, because these facts are unknown:", "", *missing[:_MAX_ROWS])
@@ -195,7 +195,13 @@ def text_lines(report: Report, options: ReportOptions) -> Iterator[Line]:
     for entry in sorted(report.findings, key=lambda entry: entry.order):
         if entry.fails(options.fail_on) or not options.quiet:
             yield from _finding(entry)
-    yield from _omissions(report)
+    # The objects that were not judged, those with the same reason together.
+    alike: dict[Omission, list[FindingPlace]] = {}
+    for omission, place in report.left_out:
+        alike.setdefault(replace(omission, at=ROOT), []).append(place)
+    for omission, places in alike.items():
+        yield from (Head(str(place), not_judged(place), "cyan", f": {place.object}") for place in places)
+        yield from (Field("why", omission.why), Field("do", omission.remedy))
     for missing, place in report.unjudged:
         yield Head(str(place), "not judged", "cyan", f" {missing.rule}: {missing.needs} unknown")
         yield Field("field", str(missing.at))
@@ -228,21 +234,9 @@ def _finding(entry: ReportedFinding) -> Iterator[Line]:
         yield Field("reason", accepted.reason)
 
 
-def _omissions(report: Report) -> Iterator[Line]:
-    """Yields the objects that were not judged, those with the same reason together."""
-    alike: dict[Omission, list[FindingPlace]] = {}
-    for omission, place in report.left_out:
-        alike.setdefault(replace(omission, at=ROOT), []).append(place)
-    for omission, places in alike.items():
-        yield from (Head(str(place), not_judged(place), "cyan", f": {place.object}") for place in places)
-        yield Field("why", omission.why)
-        yield Field("do", omission.remedy)
-
-
 def _notes(report: Report) -> Iterator[Line]:
     for place in report.movable:
-        said = place.judgement.verdict.alternatives
-        yield Head(str(place), "note", "cyan", f": {place.object}: {said}")
+        yield Head(str(place), "note", "cyan", f": {place.object}: {place.judgement.verdict.alternatives}")
     alike: dict[str, list[FindingPlace]] = {}
     for note, place in report.notes:
         alike.setdefault(note, []).append(place)
@@ -274,27 +268,25 @@ class Case:
 
 
 def cases(report: Report, fail_on: frozenset[FailOn]) -> Iterator[Case]:
-    """Yields the cases of a report in the order of the files. Their names are unique in a file unless two findings have
-    the same rule and field.
-    """
+    """Yields the cases by file. Names are unique in a file unless two findings have the same rule and field."""
     busy = {id(entry.place.judgement) for entry in report.findings}
     busy |= {id(place.judgement) for _, place in (*report.unjudged, *report.partial)}
-    found = [Case(place.file, place.line, place.object) for place in report.judged if id(place.judgement) not in busy]
-    found += [_cases_finding(entry, fail_on) for entry in report.findings]
+    passed = (place for place in report.judged if id(place.judgement) not in busy)
+    unsorted = [Case(place.file, place.line, place.object) for place in passed]
+    unsorted += [_cases_finding(entry, fail_on) for entry in report.findings]
+    outcome = CaseOutcome.FAILED if FailOn.UNJUDGED in fail_on else CaseOutcome.SKIPPED
     for missing, place in report.unjudged:
-        outcome = CaseOutcome.FAILED if FailOn.UNJUDGED in fail_on else CaseOutcome.SKIPPED
         name = _name(place, missing.rule)
-        found.append(Case(place.file, place.line, name, outcome, missing.rule, f"not judged: {missing.lacking}"))
+        unsorted.append(Case(place.file, place.line, name, outcome, missing.rule, f"not judged: {missing.lacking}"))
     for omission, place in report.left_out:
-        outcome = CaseOutcome.FAILED if FailOn.UNJUDGED in fail_on else CaseOutcome.SKIPPED
-        told = not_judged(place)
-        name = f"{place.object}: {told}"
-        found.append(Case(place.file, place.line, name, outcome, str(omission.reason), f"{told}: {omission}"))
-    found += [
+        words = not_judged(place)
+        name, message = f"{place.object}: {words}", f"{words}: {omission}"
+        unsorted.append(Case(place.file, place.line, name, outcome, str(omission.reason), message))
+    unsorted += [
         Case(error.source, error.line, "can be read", CaseOutcome.ERROR, "unreadable", error.why)
         for error in report.unreadable
     ]
-    yield from sorted(found, key=lambda case: (case.file, case.line, case.name))
+    yield from sorted(unsorted, key=lambda case: (case.file, case.line, case.name))
 
 
 def _cases_finding(entry: ReportedFinding, fail_on: frozenset[FailOn]) -> Case:
@@ -328,28 +320,25 @@ def junit(report: Report, options: ReportOptions) -> str:
     """Returns the report as an XML document."""
     root = Element("testsuites", {"name": "rollcall"})
     every = list(cases(report, options.fail_on))
-    for file, found in groupby(every, key=lambda case: case.file):
-        _suite(root, file, list(found))
+    for file, group in groupby(every, key=lambda case: case.file):
+        file_cases = list(group)
+        suite = SubElement(root, "testsuite", {"name": _legal(file), **_numbers(file_cases)})
+        for case in file_cases:
+            place = {"file": _legal(file)} | ({"line": str(case.line)} if case.line else {})
+            element = SubElement(suite, "testcase", {"classname": _legal(file), "name": _legal(case.name), **place})
+            lines = "\n".join(map(_legal, case.details or (case.message,)))
+            if case.outcome is not CaseOutcome.PASSED:
+                attributes = {"type": case.kind, "message": _legal(case.message)}
+                SubElement(element, _ELEMENTS[case.outcome], attributes).text = lines
+            elif case.details:
+                SubElement(element, "system-out").text = lines
     root.attrib |= {name: number for name, number in _numbers(every).items() if name != "skipped"}
     indent(root)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{tostring(root, encoding="unicode")}\n'
 
 
-def _suite(root: Element, file: str, found: list[Case]) -> None:
-    suite = SubElement(root, "testsuite", {"name": _legal(file), **_numbers(found)})
-    for case in found:
-        place = {"file": _legal(file)} | ({"line": str(case.line)} if case.line else {})
-        element = SubElement(suite, "testcase", {"classname": _legal(file), "name": _legal(case.name), **place})
-        lines = "\n".join(map(_legal, case.details or (case.message,)))
-        if case.outcome is not CaseOutcome.PASSED:
-            told = {"type": case.kind, "message": _legal(case.message)}
-            SubElement(element, _ELEMENTS[case.outcome], told).text = lines
-        elif case.details:
-            SubElement(element, "system-out").text = lines
-
-
-def _numbers(found: Iterable[Case]) -> dict[str, str]:
-    outcomes = [case.outcome for case in found]
+def _numbers(counted_cases: Iterable[Case]) -> dict[str, str]:
+    outcomes = [case.outcome for case in counted_cases]
     return {
         "tests": str(len(outcomes)),
         "failures": str(outcomes.count(CaseOutcome.FAILED)),
@@ -365,27 +354,23 @@ def _legal(text: str) -> str:
 
 def tap(report: Report, options: ReportOptions) -> Iterator[str]:
     """Yields the lines of the report."""
-    found = list(cases(report, options.fail_on))
+    points = list(cases(report, options.fail_on))
     yield "TAP version 14"
-    yield f"1..{len(found)}"
-    for number, case in enumerate(found, 1):
-        yield from _point(number, case)
-
-
-def _point(number: int, case: Case) -> Iterator[str]:
-    word = "not ok" if case.outcome in {CaseOutcome.FAILED, CaseOutcome.ERROR} else "ok"
-    skipped = f" # SKIP {_tap_escaped(case.message)}" if case.outcome is CaseOutcome.SKIPPED else ""
-    yield f"{word} {number} - {_tap_escaped(f'{case.file}: {case.name}')}{skipped}"
-    if (case.details or case.message) and not skipped:
-        yield "  ---"
-        if case.message:
-            yield f"  message: {json.dumps(plain(case.message))}"
-        if case.line:
-            yield f"  at: {{file: {json.dumps(plain(case.file))}, line: {case.line}}}"
-        if case.details:
-            yield "  details:"
-            yield from (f"    - {json.dumps(plain(line))}" for line in case.details)
-        yield "  ..."
+    yield f"1..{len(points)}"
+    for number, case in enumerate(points, 1):
+        word = "not ok" if case.outcome in {CaseOutcome.FAILED, CaseOutcome.ERROR} else "ok"
+        skipped = f" # SKIP {_tap_escaped(case.message)}" if case.outcome is CaseOutcome.SKIPPED else ""
+        yield f"{word} {number} - {_tap_escaped(f'{case.file}: {case.name}')}{skipped}"
+        if (case.details or case.message) and not skipped:
+            yield "  ---"
+            if case.message:
+                yield f"  message: {json.dumps(plain(case.message))}"
+            if case.line:
+                yield f"  at: {{file: {json.dumps(plain(case.file))}, line: {case.line}}}"
+            if case.details:
+                yield "  details:"
+                yield from (f"    - {json.dumps(plain(line))}" for line in case.details)
+            yield "  ..."
 
 
 def _tap_escaped(text: str) -> str:

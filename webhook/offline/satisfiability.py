@@ -64,10 +64,9 @@ class Why(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """One group of a tree. `minimum` is how many pods, or groups below, it starts with; None without a gang.
-
-    `pods` is how many pods name it, None if no pods are known. `named_by` has the objects that name a missing branch,
-    or the path of a cycle. `hidden` counts groups further below that are not drawn.
+    """One group of a tree. `minimum` is how many pods, or groups below, it starts with; None without a gang. `pods` is
+    how many pods name it, None if no pods are known. `named_by` has the objects that name a missing branch, or the path
+    of a cycle. `hidden` counts groups further below that are not drawn.
     """
 
     kind: BranchKind
@@ -89,7 +88,7 @@ class Branch:
 
     @property
     def of_pods(self) -> bool:
-        """Return whether its minimum counts pods and not groups."""
+        """Whether its minimum counts pods and not groups."""
         return self.kind in _OF_PODS
 
     @property
@@ -101,7 +100,7 @@ class Branch:
 
     @property
     def standing(self) -> Standing:
-        """Return whether it counts for its parent, ignoring faults of other branches."""
+        """Whether it counts for its parent, ignoring faults of other branches."""
         if self.fault is not None:
             return Standing.CANNOT
         if self.kind in _TEMPLATES:
@@ -119,23 +118,23 @@ class Branch:
 
     def as_json(self) -> dict[str, Any]:
         """Returns the branch as plain JSON values."""
-        found: dict[str, Any] = {"kind": str(self.kind), "name": self.full_name}
-        found["standing"] = str(self.standing)
+        fields: dict[str, Any] = {"kind": str(self.kind), "name": self.full_name}
+        fields["standing"] = str(self.standing)
         if self.fault is not None:
-            found["fault"] = str(self.fault)
+            fields["fault"] = str(self.fault)
         if self.fault is not BranchFault.ABSENT:
-            found["minimum"] = self.minimum
+            fields["minimum"] = self.minimum
         if self.of_pods:
-            found["pods"] = self.pods
+            fields["pods"] = self.pods
         if self.topology is not None:
-            found["topology"] = {"required": self.topology}
+            fields["topology"] = {"required": self.topology}
         if self.notes:
-            found["notes"] = list(self.notes)
+            fields["notes"] = list(self.notes)
         if self.hidden:
-            found["hidden"] = self.hidden
+            fields["hidden"] = self.hidden
         if self.below:
-            found["below"] = [branch.as_json() for branch in self.below]
-        return found
+            fields["below"] = [branch.as_json() for branch in self.below]
+        return fields
 
 
 _OF_PODS = frozenset({BranchKind.POD_GROUP, BranchKind.ENTRY, BranchKind.TEMPLATE, BranchKind.GANG})
@@ -165,22 +164,21 @@ class BlockedBranch:
 
     def __str__(self) -> str:
         branch = self.branch
-        named = f"{branch.kind} {branch.name}"
+        title = f"{branch.kind} {branch.name}"
         if self.why is Why.TOO_FEW_PODS:
-            return f"{named} needs {_counted(branch.needed, 'pod')} to start, and {_there(branch.pods or 0)} there"
+            return f"{title} needs {_counted(branch.needed, 'pod')} to start, and {_there(branch.pods or 0)} there"
         if self.why is Why.TOO_FEW_GROUPS:
-            return (
-                f"{named} needs {_counted(branch.needed, 'group')} to start, and {_there(len(branch.below))} below it"
-            )
+            needed = _counted(branch.needed, "group")
+            return f"{title} needs {needed} to start, and {_there(len(branch.below))} below it"
         if self.why is Why.ABSENT:
-            return f"{named} is missing, and {branch.named_by}"
+            return f"{title} is missing, and {branch.named_by}"
         if self.why is Why.CYCLE:
-            return f"{named} is its own ancestor: {branch.named_by}"
+            return f"{title} is its own ancestor: {branch.named_by}"
         if self.why is Why.TOO_DEEP:
-            return f"{named} is at level {self.level}, and a tree has at most {MAX_DEPTH}"
+            return f"{title} is at level {self.level}, and a tree has at most {MAX_DEPTH}"
         if self.why is Why.NO_NAMESPACE:
-            return f"{named} is listed without a namespace, so it is never found: {branch.named_by}"
-        return f"{named} has no PodGroup, and its pods do not say how many of them it needs to start"
+            return f"{title} is listed without a namespace, so it is never found: {branch.named_by}"
+        return f"{title} has no PodGroup, and its pods do not say how many of them it needs to start"
 
 
 @dataclass(frozen=True, slots=True)

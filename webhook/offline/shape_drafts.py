@@ -43,22 +43,23 @@ def draft_of(crd: Manifest, kind: str) -> Draft | None:
     names = mapping(spec.get("names"))
     if kind.lower() not in {str(names.get(key)).lower() for key in ("kind", "plural", "singular")}:
         return None
-    versions = [mapping(one) for one in sequence(spec.get("versions")) if mapping(one).get("served") is True]
+    every = map(mapping, sequence(spec.get("versions")))
+    versions = [version for version in every if version.get("served") is True]
     if not versions:
         raise Malformed(spec.get("versions"), "a list with a served version")
     # The stored version is the one that its controller reads.
-    versions.sort(key=lambda one: one.get("storage") is not True)
+    versions.sort(key=lambda version: version.get("storage") is not True)
     schema = mapping(mapping(versions[0].get("schema")).get("openAPIV3Schema"))
     body = mapping(mapping(schema.get("properties")).get("spec"))
-    found = list(_templates(body, "$.spec", None, _DEEPEST))[:_MOST_PARTS]
+    templates = list(_templates(body, "$.spec", None, _DEEPEST))[:_MOST_PARTS]
     label = f"{text(spec.get('group'))}/part"
-    parts = [_part(one, label, alone=len(found) == 1) for one in found]
+    parts = [_part(template, label, alone=len(templates) == 1) for template in templates]
     declared: Manifest = {
         "for": {
             "group": text(spec.get("group")),
             "kind": text(names.get("kind")),
             "plural": text(names.get("plural")),
-            "versions": [text(one.get("name")) for one in versions[:1]],
+            "versions": [text(version.get("name")) for version in versions[:1]],
         },
         "source": "",
         **_switches(body),
@@ -71,26 +72,23 @@ def draft_of(crd: Manifest, kind: str) -> Draft | None:
         "metadata": {"name": text(names.get("singular")) or str(names.get("kind")).lower()},
         "spec": declared,
     }
-    return Draft(shape, tuple(_checks(found, label)))
+    return Draft(shape, tuple(_checks(templates, label)))
 
 
 def _switches(body: Mapping[str, Any]) -> Manifest:
-    """Returns the conditions under which no pods are made here, by the names that most kinds use."""
     fields = mapping(body.get("properties"))
     policy = mapping(mapping(fields.get("runPolicy")).get("properties"))
-    found: Manifest = {}
-    for prefix, known in (("$.spec", fields), ("$.spec.runPolicy", policy)):
-        if mapping(known.get("suspend")).get("type") == "boolean":
-            found["suspended"] = {"path": f"{prefix}.suspend", "is": True}
-        if mapping(known.get("managedBy")).get("type") == "string":
-            found["elsewhere"] = {"path": f"{prefix}.managedBy", "is": "kueue.x-k8s.io/multikueue"}
-    return found
+    switches: Manifest = {}
+    for prefix, properties in (("$.spec", fields), ("$.spec.runPolicy", policy)):
+        if mapping(properties.get("suspend")).get("type") == "boolean":
+            switches["suspended"] = {"path": f"{prefix}.suspend", "is": True}
+        if mapping(properties.get("managedBy")).get("type") == "string":
+            switches["elsewhere"] = {"path": f"{prefix}.managedBy", "is": "kueue.x-k8s.io/multikueue"}
+    return switches
 
 
 def _templates(schema: Mapping[str, Any], path: str, each: str | None, depth: int) -> Iterator[_Template]:
-    """Yields the pod templates below a schema. Templates of an entry of an entry are left out: a part has one
-    `each`.
-    """
+    """Yields the pod templates below a schema, but not those of an entry of an entry: a part has one `each`."""
     if depth == 0:
         return
     for name, raw in mapping(schema.get("properties")).items():
@@ -114,42 +112,42 @@ def _is_template(name: str, schema: Mapping[str, Any]) -> bool:
     return name.lower().endswith("template") and schema.get(_PRESERVES) is True
 
 
-def _part(found: _Template, label: str, *, alone: bool) -> Manifest:
-    fields = mapping(found.holder.get("properties"))
-    name = _name(found, fields)
-    part: Manifest = {} if alone and found.each is None else {"name": name}
-    if found.each is not None:
-        part["each"] = found.each
-    part["template"] = found.path
-    counted = next((one for one in _COUNTS if mapping(fields.get(one)).get("type") == "integer"), None)
+def _part(template: _Template, label: str, *, alone: bool) -> Manifest:
+    fields = mapping(template.holder.get("properties"))
+    name = _name(template, fields)
+    part: Manifest = {} if alone and template.each is None else {"name": name}
+    if template.each is not None:
+        part["each"] = template.each
+    part["template"] = template.path
+    counted = next((key for key in _COUNTS if mapping(fields.get(key)).get("type") == "integer"), None)
     default = mapping(fields.get(counted or "")).get("default", 1)
-    part["pods"] = 1 if counted is None else {"path": f"{found.holder_path}.{counted}", "default": default}
-    least = next((one for one in _MINIMUMS if mapping(fields.get(one)).get("type") == "integer"), None)
+    part["pods"] = 1 if counted is None else {"path": f"{template.holder_path}.{counted}", "default": default}
+    least = next((key for key in _MINIMUMS if mapping(fields.get(key)).get("type") == "integer"), None)
     if least is not None:
-        path = f"{found.holder_path}.{least}"
+        path = f"{template.holder_path}.{least}"
         part["minimum"] = {"when": {"path": path, "exists": True}, "count": {"path": path}}
-    if found.each is not None:
+    if template.each is not None:
         part["pod"] = {"nameLabel": label}
     elif not alone:
         part["pod"] = {"labels": {label: name}}
     return part
 
 
-def _name(found: _Template, fields: Mapping[str, Any]) -> Any:
-    if found.each is not None:
-        named = next((one for one in ("name", "groupName", "role") if one in fields), None)
-        return {"key": "lower"} if named is None else {"path": f"@.{named}"}
-    holder = found.holder_path.rpartition(".")[2]
-    stem = found.name if holder in {"$", "spec"} else holder
+def _name(template: _Template, fields: Mapping[str, Any]) -> Any:
+    if template.each is not None:
+        name_field = next((key for key in ("name", "groupName", "role") if key in fields), None)
+        return {"key": "lower"} if name_field is None else {"path": f"@.{name_field}"}
+    holder = template.holder_path.rpartition(".")[2]
+    stem = template.name if holder in {"$", "spec"} else holder
     for ending in ("PodTemplate", "Template", "GroupSpec", "Spec"):
         stem = stem.removesuffix(ending) or stem
     return stem.lower()
 
 
-def _checks(found: list[_Template], label: str) -> Iterator[str]:
-    if not found:
+def _checks(templates: list[_Template], label: str) -> Iterator[str]:
+    if not templates:
         yield "no pod template was found in the schema: write where the templates are, or objects with their fields"
-    if len(found) > 1 or any(one.each is not None for one in found):
+    if len(templates) > 1 or any(template.each is not None for template in templates):
         yield f"replace {label} by the labels that the controller writes on the pods of each part"
     yield "list in pod.chain what controls the pods below the workload, such as a Job or a StatefulSet"
     yield "a part whose pods wait for others to run or to be ready, such as a submitter, is no member: outside: true"

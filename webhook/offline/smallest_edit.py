@@ -45,59 +45,53 @@ Denials = Callable[[PodCliqueSet], list[Finding]]
 
 
 def smallest_edit(workload: PodCliqueSet, denials: Denials) -> Changes:
-    """Returns the fewest changes of `workload` that leave no denial, within candidates and limits. Return none if none
-    is found or nothing is denied.
-    """
+    """Returns the fewest changes of `workload` that leave no denial; empty if none are found or needed."""
     cliques = max(1, len(workload.cliques))
     search = _Search(workload, denials, min(_MAX_TRIALS, _MAX_WORK // cliques))
-    found = search.greedy()
-    if found is None:
+    edit = search.greedy()
+    if edit is None:
         return ()
-    found = search.fewer(search.pruned(found))
+    edit = search.fewer(search.pruned(edit))
     # Pruning needs trials too, even if the search used up all of them.
     search.trials = max(search.trials, MAX_CHANGES)
-    return _as_told(workload.raw, search.pruned(found))
+    return _restated(workload.raw, search.pruned(edit))
 
 
-def _as_told(raw: Manifest, changes: Changes) -> Changes:
+def _restated(raw: Manifest, changes: Changes) -> Changes:
     """Returns the changes with the old values that they now meet: an earlier change may have been left out."""
-    told: list[Change] = []
+    restated: list[Change] = []
     for change in changes:
         there, was = value_at(raw, change.path)
         op = change.op if change.op == "remove" else "replace" if there else "add"
-        told.append(Change(op, change.path, was, change.value))
+        restated.append(Change(op, change.path, was, change.value))
         raw = applied(raw, (change,))
-    return tuple(told)
+    return tuple(restated)
 
 
 @dataclass(slots=True)
 class _Search:
-    """The search for one edit: its results so far, and how many trials are left."""
-
     workload: PodCliqueSet
     denials: Denials
     trials: int
     _known: dict[frozenset[str], list[Finding] | None] = field(default_factory=dict)
 
     def greedy(self) -> Changes | None:
-        """Returns some edit, step by step: the first step that leaves fewer denials, else the one that leaves the
-        fewest.
-        """
+        """Returns some edit, by the steps that first leave fewer denials, else by those that leave the fewest."""
         edit: Changes = ()
-        while found := self._after(edit):
+        while findings := self._after(edit):
             best: tuple[int, int, Changes] | None = None
-            for finding, step in self._steps(edit, found):
+            for finding, step in self._steps(edit, findings):
                 left = self._after((*edit, *step))
                 if left is None or finding.identity in {other.identity for other in left}:
                     continue
                 if best is None or (len(left), len(step)) < best[:2]:
                     best = (len(left), len(step), (*edit, *step))
-                if len(left) < len(found):
+                if len(left) < len(findings):
                     break
             if best is None or len(best[2]) > MAX_CHANGES:
                 return None
             edit = best[2]
-        return edit if found is not None and edit else None
+        return edit if findings is not None and edit else None
 
     def pruned(self, edit: Changes) -> Changes:
         """Returns `edit` without changes that are not needed."""
@@ -122,13 +116,13 @@ class _Search:
                         return now
                     if left is not None:
                         below.append(now)
-            level = list({frozenset(change.key for change in found): found for found in below}.values())
+            level = list({frozenset(change.key for change in longer): longer for longer in below}.values())
         return edit
 
-    def _steps(self, edit: Changes, found: list[Finding]) -> Iterator[tuple[Finding, Changes]]:
+    def _steps(self, edit: Changes, findings: list[Finding]) -> Iterator[tuple[Finding, Changes]]:
         raw = applied(self.workload.raw, edit)
         view = PodCliqueSet(raw, self.workload.namespace)
-        for finding in found[:_LOOKED_AT]:
+        for finding in findings[:_LOOKED_AT]:
             for step in candidates(finding, view):
                 yield finding, step
 
@@ -172,9 +166,9 @@ def candidates(finding: Finding, workload: PodCliqueSet) -> Iterator[Changes]:
         yield (Change("replace", at, was, grove.MNNVL_NONE),)
         return
     if last == "minAvailable":
-        yield from _minimum(at, workload)
+        yield from _minimum_changes(at, workload)
         return
-    yield from _one_topology(at, workload)
+    yield from _topology_changes(at, workload)
     if there and _removable(at):
         yield (Change("remove", at, was, None),)
     if (constraint := _constraint_above(at)) is not None and constraint != at:
@@ -209,8 +203,7 @@ def _constraint_above(at: FieldPath) -> FieldPath | None:
     return None
 
 
-def _minimum(at: FieldPath, workload: PodCliqueSet) -> Iterator[Changes]:
-    """Yields changes of a minAvailable: within its limits, equal to replicas, and without autoscaling."""
+def _minimum_changes(at: FieldPath, workload: PodCliqueSet) -> Iterator[Changes]:
     holder_path = FieldPath(at.parts[:-1])
     there, holder = value_at(workload.raw, holder_path)
     if not there or not isinstance(holder, dict):
@@ -222,17 +215,17 @@ def _minimum(at: FieldPath, workload: PodCliqueSet) -> Iterator[Changes]:
     was = integer(holder.get("minAvailable"))
     op = "add" if "minAvailable" not in holder else "replace"
     clamped = max(1, min(replicas if was is None else was, replicas))
-    wanted = [value for value in dict.fromkeys((clamped, replicas)) if value != was]
-    for value in wanted:
+    minimums = [value for value in dict.fromkeys((clamped, replicas)) if value != was]
+    for value in minimums:
         yield (Change(op, at, was, value),)
     if "autoScalingConfig" in holder:
         fixed = Change("remove", holder_path / "autoScalingConfig", holder["autoScalingConfig"], None)
         yield (fixed,)
-        for value in wanted[-1:]:
+        for value in minimums[-1:]:
             yield (Change(op, at, was, value), fixed)
 
 
-def _one_topology(at: FieldPath, workload: PodCliqueSet) -> Iterator[Changes]:
+def _topology_changes(at: FieldPath, workload: PodCliqueSet) -> Iterator[Changes]:
     """Yields changes of a topology constraint: one half of a pack removed. For a finding about one clique, the same
     topology for all cliques, or none on the others.
     """
@@ -241,9 +234,8 @@ def _one_topology(at: FieldPath, workload: PodCliqueSet) -> Iterator[Changes]:
     # An empty pack would not be a constraint, so the whole constraint is removed.
     if last in {("required",), ("preferred",)} and there and isinstance(holder, dict) and len(holder) > 1:
         yield (Change("remove", at, holder.get(str(last[0])), None),)
-    clique = next(
-        (member for member in workload.cliques if at.parts[: len(member.path.parts)] == member.path.parts), None
-    )
+    members = (member for member in workload.cliques if at.parts[: len(member.path.parts)] == member.path.parts)
+    clique = next(members, None)
     if clique is None or (at != clique.path and _constraint_above(at) is None):
         return
     if workload.topology is None and (constraint := _required_by(clique, workload)) is not None:
@@ -257,19 +249,17 @@ def _one_topology(at: FieldPath, workload: PodCliqueSet) -> Iterator[Changes]:
 
 
 def _required_by(clique: Clique, workload: PodCliqueSet) -> Mapping[str, Any] | None:
-    """Returns a constraint for the whole set with what this clique requires, else with what the first clique that has a
-    requirement requires.
-    """
+    """Returns a constraint for the whole set with what this clique, else the first clique with one, requires."""
     for member in (clique, *workload.cliques):
-        if (own := member.topology) is not None and own.required is not None:
-            named = {} if own.name is None else {"topologyName": own.name}
-            return {**named, "pack": {"required": own.required}}
+        if (topology := member.topology) is not None and topology.required is not None:
+            name_field = {} if topology.name is None else {"topologyName": topology.name}
+            return {**name_field, "pack": {"required": topology.required}}
     return None
 
 
 def changes_for(raw: Manifest, namespace: str, facts: ClusterFacts, settings: Settings) -> Changes:
-    """Returns the fewest changes after which nothing refuses the PodCliqueSet. Return none if there are none, or if it
-    is an object of another kind. `raw` is the object as its author wrote it, before mutation.
+    """Returns the fewest changes after which nothing refuses the PodCliqueSet; empty for another kind, or if none are
+    found. `raw` is the object as its author wrote it, before mutation.
     """
     if kind_of(raw)[::2] != (grove.GROUP, "PodCliqueSet"):
         return ()
@@ -282,9 +272,11 @@ def changes_for(raw: Manifest, namespace: str, facts: ClusterFacts, settings: Se
         changes = edit_under(profile, workload, choice, facts, settings)
     except Malformed:
         return ()
-    if not changes or _refused(applied(raw, changes), facts, settings):
+    if not changes:
         return ()
-    return changes
+    # Judging changes the manifest, and the changes share parts with the original.
+    judgements = judge(deepcopy(applied(raw, changes)), facts, settings)
+    return changes if all(judgement.verdict.allowed for judgement in judgements) else ()
 
 
 def edit_under(
@@ -294,11 +286,6 @@ def edit_under(
 
     def denials(edited: PodCliqueSet) -> list[Finding]:
         outcome = POD_CLIQUE_SETS.enforced_by(profile, edited, None, choice, facts, settings)
-        return [found for found in outcome.findings if found.action is Action.DENY]
+        return [finding for finding in outcome.findings if finding.action is Action.DENY]
 
     return smallest_edit(workload, denials)
-
-
-def _refused(raw: Manifest, facts: ClusterFacts, settings: Settings) -> bool:
-    # Judging changes the manifest, and the changes share parts with the original.
-    return any(not judgement.verdict.allowed for judgement in judge(deepcopy(raw), facts, settings))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -33,9 +32,7 @@ _Placed = tuple[int, int, str]
 
 
 class _Entry(NamedTuple):
-    """One entry of a mapping, or an item of a list: its key, its value, and the collection that holds it."""
-
-    key: yaml.Node | None
+    key: yaml.Node
     value: yaml.Node
     holder: yaml.Node
 
@@ -50,37 +47,36 @@ class _Part(NamedTuple):
 
 
 def text_edits(lines: Lines, start: int, at: FieldPath, changes: Changes) -> tuple[TextEdit, ...]:
-    """Returns the replacements that make `changes` of the object at `at` in the document that begins at `start`. Return
-    none if there are none that change nothing else, or if the document is too large.
+    """Returns the replacements that make `changes` of the object at `at` in the document that begins at `start`; empty
+    if they would change something else, or if the document is too large.
     """
     try:
         parsed = lines.last_cached(_parsed, start)
         if parsed is None:
             return ()
-        own, root, below, moved = _alone(*parsed, at)
-        told = tuple(_below(below, change) for change in changes)
-        placed = [found for change in told if (found := _edit(own, root, change)) is not None]
-        if len(placed) != len(told) or _overlap(placed) or not _gives(own, placed, told):
+        document, root, below, moved = _alone(*parsed, at)
+        rooted = tuple(change._replace(path=FieldPath((*below.parts, *change.path.parts))) for change in changes)
+        placed = [replacement for change in rooted if (replacement := _edit(document, root, change)) is not None]
+        overlap = any(after[0] < before[1] or after[:2] == before[:2] for before, after in pairwise(sorted(placed)))
+        if len(placed) != len(rooted) or overlap or not _gives(document, placed, rooted):
             return ()
     except (yaml.YAMLError, TextProblem, ValueError, LookupError):
         return ()
     offset = _line_start(lines.text, start) + moved
     # A document of one line does not show how lines end.
-    line_end = "\r\n" if "\r\n" in (own if "\n" in own else lines.text) else "\n"
-    return tuple(
-        _text_edit(offset + begin, offset + end, inserted.replace("\n", line_end), lines)
-        for begin, end, inserted in sorted(placed)
-    )
+    line_end = "\r\n" if "\r\n" in (document if "\n" in document else lines.text) else "\n"
+    spans = sorted((offset + begin, offset + end, inserted.replace("\n", line_end)) for begin, end, inserted in placed)
+    return tuple(TextEdit(*span, *lines.place_of(span[0]), *lines.place_of(span[1])) for span in spans)
 
 
 def _parsed(text: str, start: int) -> tuple[str, yaml.Node] | None:
-    own = document_at(text, start)
-    return None if len(own) > _MAX_CHARACTERS else (own, yaml.compose(own, Loader=_Loader))
+    document = document_at(text, start)
+    return None if len(document) > _MAX_CHARACTERS else (document, yaml.compose(document, Loader=_Loader))
 
 
 def _alone(text: str, root: yaml.Node, at: FieldPath) -> _Part:
-    """Returns the list with only the object at `at`: the whole list would be read again for each of its objects. Return
-    the whole document if the object has no lines of its own, or may share an anchor with others.
+    """Returns the list with only the object at `at`, to read less for each of its objects; the whole document if the
+    object has no lines of its own, or may share an anchor with others.
     """
     whole = _Part(text, root, at)
     if at.parts[:1] != ("items",) or len(at.parts) == 1 or not isinstance(root, yaml.MappingNode) or "&" in text:
@@ -113,19 +109,6 @@ def _line_start(text: str, start: int) -> int:
     return start if text[begin:start].strip() else begin
 
 
-def _text_edit(start: int, end: int, inserted: str, lines: Lines) -> TextEdit:
-    return TextEdit(start, end, inserted, *lines.place_of(start), *lines.place_of(end))
-
-
-def _below(at: FieldPath, change: Change) -> Change:
-    return Change(change.op, FieldPath((*at.parts, *change.path.parts)), change.was, change.value)
-
-
-def _overlap(placed: list[_Placed]) -> bool:
-    spans = sorted(placed)
-    return any(after[0] < before[1] or after[:2] == before[:2] for before, after in pairwise(spans))
-
-
 def _gives(text: str, placed: list[_Placed], changes: Changes) -> bool:
     """Returns whether the edited text is the old one with these changes, and nothing else."""
     before, edited = _value(text), text
@@ -137,11 +120,9 @@ def _gives(text: str, placed: list[_Placed], changes: Changes) -> bool:
 
 
 def _value(text: str) -> Any:
-    """Returns the value of a text as kubectl reads it, which is not always as PyYAML does. Raises `Problem`, and
-    `ValueError` if it is not one document.
-    """
-    (found,) = yaml_and_json.yaml_documents(text)
-    return found.value
+    """Returns the one value of a text as kubectl reads it. Raises `Problem` and `ValueError`."""
+    (document,) = yaml_and_json.yaml_documents(text)
+    return document.value
 
 
 def _edit(text: str, root: yaml.Node, change: Change) -> _Placed | None:
@@ -149,7 +130,7 @@ def _edit(text: str, root: yaml.Node, change: Change) -> _Placed | None:
     holder = _node(root, tuple(above))
     if not isinstance(holder, yaml.MappingNode) or not isinstance(last, str):
         return None
-    entry = next((found for found in _entries(holder) if found.key is not None and found.key.value == last), None)
+    entry = _entry_of(holder, last)
     if change.op == "add":
         return None if entry is not None else _added(text, holder, last, change.value)
     if entry is None:
@@ -174,32 +155,29 @@ def _replaced(text: str, node: yaml.ScalarNode, value: Any) -> _Placed | None:
 
 
 def _node(root: yaml.Node, parts: tuple[Part, ...]) -> yaml.Node | None:
-    found: yaml.Node | None = root
+    node: yaml.Node | None = root
     for part in parts:
         if isinstance(part, Item):
-            if not isinstance(found, yaml.SequenceNode) or part.index >= len(found.value):
+            if not isinstance(node, yaml.SequenceNode) or part.index >= len(node.value):
                 return None
-            found = found.value[part.index]
+            node = node.value[part.index]
         else:
-            if not isinstance(found, yaml.MappingNode):
+            if not isinstance(node, yaml.MappingNode):
                 return None
-            found = next((entry.value for entry in _entries(found) if entry.key and entry.key.value == part), None)
-    return found
+            entry = _entry_of(node, part)
+            node = None if entry is None else entry.value
+    return node
 
 
-def _entries(holder: yaml.MappingNode) -> Iterator[_Entry]:
-    for key, value in holder.value:
-        yield _Entry(key, value, holder)
+def _entry_of(holder: yaml.MappingNode, name: object) -> _Entry | None:
+    return next((_Entry(key, value, holder) for key, value in holder.value if key.value == name), None)
 
 
 def _removed(text: str, entry: _Entry) -> _Placed | None:
-    """Returns the removal of a whole entry: its lines in a block, itself and one comma in braces."""
-    holder, key = entry.holder, entry.key
-    if key is None:
-        return None
+    holder = entry.holder
     if len(holder.value) == 1:
         return _emptied(text, entry)
-    start, end = key.start_mark.index, _end(entry.value)
+    start, end = entry.key.start_mark.index, _end(entry.value)
     if holder.flow_style:
         after = end + len(text[end:]) - len(text[end:].lstrip())
         if text[after : after + 1] == ",":
@@ -227,8 +205,7 @@ def _emptied(text: str, entry: _Entry) -> _Placed | None:
 
 
 def _added(text: str, holder: yaml.MappingNode, key: str, value: Any) -> _Placed | None:
-    """Returns the insertion of an entry: behind the last one, with its indentation."""
-    written = _key(key)
+    written = _scalar(key)
     if not holder.value:
         # Braces without content.
         return holder.start_mark.index + 1, holder.start_mark.index + 1, f"{written}: {_flow(value)}"
@@ -257,21 +234,17 @@ def _end(node: yaml.Node) -> int:
 
 def _block(key: str, value: Any, indent: str) -> str:
     if isinstance(value, dict) and value:
-        inner = "".join(_block(_key(name), below, indent + _INDENT) for name, below in value.items())
+        inner = "".join(_block(_scalar(name), below, indent + _INDENT) for name, below in value.items())
         return f"{indent}{key}:\n{inner}"
     return f"{indent}{key}: {_flow(value)}\n"
 
 
 def _flow(value: Any) -> str:
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{_key(name)}: {_flow(below)}" for name, below in value.items()) + "}"
+        return "{" + ", ".join(f"{_scalar(name)}: {_flow(below)}" for name, below in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(_flow, value)) + "]"
     return _scalar(value)
-
-
-def _key(name: str) -> str:
-    return _scalar(name)
 
 
 def _scalar(value: Any, quote: str | None = None) -> str:

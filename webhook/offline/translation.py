@@ -65,19 +65,17 @@ _Chosen = tuple[str, str]
 
 
 def overridden(request: Request, facts: ClusterFacts, settings: Settings) -> tuple[str, ...]:
-    """Returns a note that says which label the caller's scheduler stands for and what it overrides; nothing if the
-    object chooses the same.
-    """
+    """Returns which label the caller's scheduler stands for and what it overrides; empty if the object agrees."""
     if settings.forced is None:
         return ()
     try:
-        said = dict(_said(request, facts, settings))
+        choices = dict(_stated_choices(request, facts, settings))
         label = _label(request, facts, settings)
     except Malformed:
         # The rules report what is wrong with the object.
         return ()
     notes = () if label is None else (f"stands for {label}",)
-    if others := [(by, name) for by, name in said.items() if name != settings.forced]:
+    if others := [(by, name) for by, name in choices.items() if name != settings.forced]:
         by, name = others[0]
         more = f" (and {len(others) - 1} more)" if len(others) > 1 else ""
         notes = (*notes, f"overrides {by}, which says {shown(name)}{more}")
@@ -87,8 +85,8 @@ def overridden(request: Request, facts: ClusterFacts, settings: Settings) -> tup
 def name_scheduler(pod: Manifest, scheduler: str | None) -> None:
     """Lets a pod name `scheduler`, the caller's, instead of another one. A pod without a schedulerName keeps that."""
     spec = pod.get("spec")
-    named = spec.get("schedulerName") if isinstance(spec, dict) else None
-    if scheduler is not None and isinstance(named, str) and named != DEFAULT_SCHEDULER:
+    current = spec.get("schedulerName") if isinstance(spec, dict) else None
+    if scheduler is not None and isinstance(current, str) and current != DEFAULT_SCHEDULER:
         pod["spec"]["schedulerName"] = scheduler
 
 
@@ -103,23 +101,21 @@ def _is_member(pod: Pod, kinds: WorkloadKinds) -> bool:
 
 
 def _label(request: Request, facts: ClusterFacts, settings: Settings) -> str | None:
-    """Returns the label by which a cluster would choose the caller's scheduler for an opted-in workload; None if it
-    does so already.
-    """
+    """Returns the label that would choose the caller's scheduler for an opted-in workload; None if it is chosen."""
     admission = decision.admission_of(request.kind[::2], settings)
     if not isinstance(admission, OptedInWorkloads):
         return None
     workload = admission.view(request.object or {}, request.namespace)
-    own = admission.choice_of(workload, None, facts, replace(settings, forced=None))
+    unforced = admission.choice_of(workload, None, facts, replace(settings, forced=None))
     forced = admission.choice_of(workload, None, facts, settings)
-    if forced is None or (own is not None and own.scheduler == settings.forced):
+    if forced is None or (unforced is not None and unforced.scheduler == settings.forced):
         return None
     # Trainer copies no label of a TrainJob to its JobSet.
     holder = f"Namespace {workload.namespace}" if isinstance(workload, TrainJob) else f"the {request.kind.kind}"
     return f"the label {SCHEDULER_LABEL}: {settings.forced} of {holder}"
 
 
-def _said(request: Request, facts: ClusterFacts, settings: Settings) -> Iterator[_Chosen]:
+def _stated_choices(request: Request, facts: ClusterFacts, settings: Settings) -> Iterator[_Chosen]:
     """Yields what the object says about its scheduler, the strongest first."""
     manifest, namespace = request.object or {}, request.namespace
     if request.kind[::2] == POD:
@@ -132,23 +128,23 @@ def _said(request: Request, facts: ClusterFacts, settings: Settings) -> Iterator
     workload = admission.view(manifest, namespace)
     if admission.choice_of(workload, None, facts, settings) is None:
         return
-    own = admission.choice_of(workload, None, facts, replace(settings, forced=None))
-    if own is not None and own.source != DEFAULT_PROFILE:
-        yield own.by, own.scheduler
+    unforced = admission.choice_of(workload, None, facts, replace(settings, forced=None))
+    if unforced is not None and unforced.source != DEFAULT_PROFILE:
+        yield unforced.by, unforced.scheduler
     if isinstance(workload, PodCliqueSet):
-        yield from ((str(named.path), named.scheduler) for named in template_names(workload))
+        yield from ((str(template_name.path), template_name.scheduler) for template_name in template_names(workload))
     else:
-        yield from _in_templates(workload, facts)
+        yield from _template_choices(workload, facts)
 
 
-def _in_templates(workload: OptedInWorkload, facts: ClusterFacts) -> Iterator[_Chosen]:
+def _template_choices(workload: OptedInWorkload, facts: ClusterFacts) -> Iterator[_Chosen]:
     """Yields the schedulers that the pod templates name; for a TrainJob those of its runtime, with its patches."""
-    made = with_pods(workload, facts) or workload
-    for part in made.distinct_parts:
-        named = text(part.template.spec.get("schedulerName"))
-        if named not in {None, DEFAULT_SCHEDULER}:
+    maker = with_pods(workload, facts) or workload
+    for part in maker.distinct_parts:
+        scheduler = text(part.template.spec.get("schedulerName"))
+        if scheduler not in {None, DEFAULT_SCHEDULER}:
             where = str(part.template.spec_path / "schedulerName")
-            yield where if made is workload else f"{where} of its JobSet", named or ""
+            yield where if maker is workload else f"{where} of its JobSet", scheduler or ""
 
 
 class ExpectedGang(NamedTuple):
@@ -160,25 +156,24 @@ class ExpectedGang(NamedTuple):
 
 def pod_gangs_of(workload: PodCliqueSet, facts: ClusterFacts, names: PodGangNames) -> Iterator[ExpectedGang]:
     """Yields the PodGangs of `workload`: for each replica the one that starts first, then one for each scaling-group
-    replica above minAvailable.
-
-    Raises `FactsUnavailable` if a topology constraint needs an unknown ClusterTopologyBinding.
+    replica above minAvailable. Raises `FactsUnavailable` if a ClusterTopologyBinding is needed and unknown.
     """
     groups = workload.groups_with_cliques()
     for replica in range(workload.replicas):
         base = f"{workload.name}-{replica}"
         members = [(f"{base}-{clique.name}", clique) for clique in workload.cliques if clique.group is None]
         configs: list[Manifest] = []
-        for one in groups:
-            for index in range(one.group.first_replicas):
-                own = _group_members(one, base, index)
-                members += own
-                configs += _group_configs(workload, one.group, f"{base}-{one.group.name}-{index}", own, facts)
+        for group, cliques in groups:
+            for index in range(group.first_replicas):
+                name = f"{base}-{group.name}-{index}"
+                replica_members = [(f"{name}-{clique.name}", clique) for clique in cliques]
+                members += replica_members
+                configs += _group_configs(workload, group, name, replica_members, facts)
         if members or names.generation is GroveGeneration.LEGACY:
             yield _gang(workload, names.first(base), members, workload.topology, facts, configs)
-        for one in groups:
-            for index in range(one.group.min_available, one.group.replicas):
-                yield _further_gang(workload, one, base, index, facts, names)
+        for group_cliques in groups:
+            for index in range(group_cliques.group.min_available, group_cliques.group.replicas):
+                yield _further_gang(workload, group_cliques, base, index, facts, names)
 
 
 def pods_of_set(workload: PodCliqueSet) -> int:
@@ -186,8 +181,8 @@ def pods_of_set(workload: PodCliqueSet) -> int:
     alone = sum(clique.replicas for clique in workload.cliques if clique.group is None)
     # By group and not by clique: a faulty set may name a clique in two groups.
     grouped = sum(
-        max(one.group.replicas, 0) * sum(clique.replicas for clique in one.cliques)
-        for one in workload.groups_with_cliques()
+        max(group.replicas, 0) * sum(clique.replicas for clique in cliques)
+        for group, cliques in workload.groups_with_cliques()
     )
     return max(workload.replicas, 0) * (alone + grouped)
 
@@ -197,9 +192,8 @@ def prepared(gang: ExpectedGang, workload: PodCliqueSet, profile: Profile, facts
     raw = deepcopy(gang.pod)
     name_scheduler(raw, profile.name)
     pod = Pod(raw)
-    member = profile.member(
-        pod.namespace, pod.podgang or "", pod.podclique or "", record_of(workload, profile.name), facts
-    )
+    record = record_of(workload, profile.name)
+    member = profile.member(pod.namespace, pod.podgang or "", pod.podclique or "", record, facts)
     prepare_pod(pod, profile, member)
     return pod.raw
 
@@ -222,28 +216,24 @@ def pod_of_clique(workload: PodCliqueSet, podgang: str, name: str, clique: Cliqu
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
-def _group_members(one: GroupCliques, base: str, index: int) -> list[tuple[str, Clique]]:
-    return [(f"{base}-{one.group.name}-{index}-{clique.name}", clique) for clique in one.cliques]
-
-
 def _further_gang(
-    workload: PodCliqueSet, one: GroupCliques, base: str, index: int, facts: ClusterFacts, names: PodGangNames
+    workload: PodCliqueSet, group_cliques: GroupCliques, base: str, index: int, facts: ClusterFacts, names: PodGangNames
 ) -> ExpectedGang:
     """Returns the gang of a scaling-group replica above the minimum. The constraint of its group is that of the whole
     gang up to v0.1.0-alpha.11, and one on a subset of it since.
     """
-    group = one.group
-    name, members = names.further(base, group, index), _group_members(one, base, index)
+    group, full = group_cliques.group, f"{base}-{group_cliques.group.name}-{index}"
+    name = names.further(base, group, index)
+    members = [(f"{full}-{clique.name}", clique) for clique in group_cliques.cliques]
     if names.generation is GroveGeneration.LEGACY:
         return _gang(workload, name, members, group.topology or workload.topology, facts)
-    configs = _group_configs(workload, group, f"{base}-{group.name}-{index}", members, facts)
-    return _gang(workload, name, members, workload.topology, facts, list(configs))
+    configs = list(_group_configs(workload, group, full, members, facts))
+    return _gang(workload, name, members, workload.topology, facts, configs)
 
 
 def _group_configs(
     workload: PodCliqueSet, group: ScalingGroup, name: str, members: list[tuple[str, Clique]], facts: ClusterFacts
 ) -> Iterator[Manifest]:
-    """Yields the constraint on one replica of a scaling group, if the group has one."""
     if (constraint := _constraint(workload, group.topology, facts)) is not None:
         yield {"name": name, "podGroupNames": [full for full, _ in members], "topologyConstraint": constraint}
 
@@ -277,11 +267,9 @@ def _gang(
     return ExpectedGang(PodGang(raw), pod_of_clique(workload, name, *members[0]) if members else {})
 
 
-def _mirrored(own: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the labels or annotations of a set that Grove's operator copies onto its PodGangs: all except Grove's own
-    keys. A scheduler may read them there, as KAI reads its node pool.
-    """
-    return {key: value for key, value in own.items() if not key.startswith(f"{grove.GROUP}/")}
+def _mirrored(keys: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the labels or annotations that Grove's operator copies onto its PodGangs: all but Grove's own keys."""
+    return {key: value for key, value in keys.items() if not key.startswith(f"{grove.GROUP}/")}
 
 
 def _pod_group(workload: PodCliqueSet, name: str, clique: Clique, facts: ClusterFacts) -> Manifest:
@@ -294,9 +282,7 @@ def _pod_group(workload: PodCliqueSet, name: str, clique: Clique, facts: Cluster
 
 
 def _constraint(workload: PodCliqueSet, topology: Topology | None, facts: ClusterFacts) -> Manifest | None:
-    """Returns the constraint with node label keys. A domain that the binding lacks is dropped, as by Grove's
-    operator.
-    """
+    """Returns the constraint with node label keys, without domains that the binding lacks, as in Grove's operator."""
     if topology is None or not (topology.required or topology.preferred):
         return None
     binding = (facts.topology_bindings or {}).get(workload.topology_name() or "")
@@ -304,8 +290,8 @@ def _constraint(workload: PodCliqueSet, topology: Topology | None, facts: Cluste
         name = workload.topology_name()
         raise FactsUnavailable(f"{topology.path} needs the ClusterTopologyBinding {name or 'that it names'}")
     keys = binding.keys if binding is not None else {}
-    wanted = {"required": keys.get(topology.required or ""), "preferred": keys.get(topology.preferred or "")}
-    pack = {field: key for field, key in wanted.items() if key is not None}
+    domains = {"required": keys.get(topology.required or ""), "preferred": keys.get(topology.preferred or "")}
+    pack = {field: key for field, key in domains.items() if key is not None}
     return {"packConstraint": pack} if pack else None
 
 
@@ -316,36 +302,22 @@ DIGEST = "<digest>"
 _WORDS = re.compile(r"([0-9A-Za-z]+)")
 
 
-def stand_ins(generation: GroveGeneration) -> tuple[str, ...]:
-    """Returns the epochs for which objects are made: none that matters where names are known."""
-    return STAND_INS[:1] if generation is GroveGeneration.LEGACY else STAND_INS
-
-
 def hidden(first: Any, second: Any) -> Any:
-    """Returns what was made for the first of `STAND_INS`, with placeholders where the other one was made
-    differently.
-    """
+    """Returns the object made for the first of `STAND_INS`, with placeholders where the other one differs."""
     if isinstance(first, str) and isinstance(second, str):
-        return first if first == second else _hidden_text(first, second)
+        words, others = _WORDS.split(first), _WORDS.split(second)
+        if len(words) != len(others):
+            return DIGEST
+        # A name that is cut may end within the epoch.
+        return "".join(
+            word if word == other else EPOCH if (set(word), set(other)) == ({_FIRST}, {_SECOND}) else DIGEST
+            for word, other in zip(words, others, strict=True)
+        )
     if isinstance(first, dict) and isinstance(second, dict):
         return {hidden(key, other): hidden(first[key], second[other]) for key, other in zip(first, second, strict=True)}
     if isinstance(first, list | tuple) and isinstance(second, list | tuple):
-        return [hidden(one, other) for one, other in zip(first, second, strict=True)]
+        return [hidden(entry, other) for entry, other in zip(first, second, strict=True)]
     return first
-
-
-def _hidden_text(first: str, second: str) -> str:
-    ones, others = _WORDS.split(first), _WORDS.split(second)
-    if len(ones) != len(others):
-        return DIGEST
-    return "".join(map(_hidden_word, ones, others))
-
-
-def _hidden_word(one: str, other: str) -> str:
-    if one == other:
-        return one
-    # A name that is cut may end within the epoch.
-    return EPOCH if (set(one), set(other)) == ({_FIRST}, {_SECOND}) else DIGEST
 
 
 # The replicas of a set are alike, and there may be ten thousand.
@@ -372,12 +344,12 @@ def gang_objects(podgang: PodGang, record: Record, profile: Profile, facts: Clus
 
 
 def shown_record(podgang: PodGang, profile: Profile, facts: ClusterFacts) -> Record:
-    """Returns the record of a PodGang's workload if it is known, else what the PodGang shows of it. Grove mirrors the
-    metadata of the set onto the PodGang, but not that of its cliques.
+    """Returns the record of a PodGang's workload if it is known, else what the PodGang shows of it: Grove mirrors the
+    metadata of the set onto it, but not that of its cliques.
     """
     workload = text(podgang.labels.get(grove.LABEL_PART_OF)) or ""
-    if (known := (facts.pod_clique_sets or {}).get((podgang.namespace, workload))) is not None:
-        return replace(known, scheduler=profile.name)
+    if (record := (facts.pod_clique_sets or {}).get((podgang.namespace, workload))) is not None:
+        return replace(record, scheduler=profile.name)
     metadata = mapping(podgang.raw.get("metadata"))
     return record_in(metadata, profile.name, text(mapping(podgang.raw.get("spec")).get("priorityClassName")))
 
@@ -386,10 +358,8 @@ def expected_gangs(
     workload: PodCliqueSet | OptedInWorkload, facts: ClusterFacts, generation: GroveGeneration
 ) -> Iterator[PodGang]:
     """Yields the gangs that `workload` will have; for a LeaderWorkerSet only the gang of its first group, and for a
-    workload with roles only that of the first groups. An epoch in a
-    name is the first of `STAND_INS`.
-
-    Raises `FactsUnavailable` if a topology constraint of a PodCliqueSet needs an unknown ClusterTopologyBinding.
+    workload with roles only that of the first groups. An epoch in a name is the first of `STAND_INS`. Raises
+    `FactsUnavailable` if a ClusterTopologyBinding is needed and unknown.
     """
     if isinstance(workload, PodCliqueSet):
         for expected in pod_gangs_of(workload, facts, PodGangNames(generation, STAND_INS[0])):
@@ -405,30 +375,28 @@ def expected_gangs(
 def disruption_modes(
     workload: PodCliqueSet | OptedInWorkload, profile: Profile, facts: ClusterFacts
 ) -> list[Disruption]:
-    """Returns the disruption modes that the first gangs of `workload` get; empty if its scheduler has none, or if its
-    gangs cannot be made.
-    """
+    """Returns the disruption modes of the first gangs of `workload`; empty if there are none, or no gangs."""
     try:
         objects = list(_objects_of_first_gangs(workload, profile, facts))
-        found = [profile.backend.disruption_mode(one) for one in objects]
+        modes = [profile.backend.disruption_mode(manifests) for manifests in objects]
     except (Inexpressible, FactsUnavailable):
         return []
-    return list(dict.fromkeys(mode for mode in found if mode is not None))
+    return list(dict.fromkeys(mode for mode in modes if mode is not None))
 
 
 def _objects_of_first_gangs(
     workload: PodCliqueSet | OptedInWorkload, profile: Profile, facts: ClusterFacts
 ) -> Iterator[list[Manifest]]:
-    made: PodCliqueSet | OptedInWorkload = workload
+    maker: PodCliqueSet | OptedInWorkload = workload
     if isinstance(workload, PodCliqueSet):
         record = record_of(workload, profile.name)
     else:
-        made = _with_pods(workload, profile, facts)[0]
-        barred = no_gang(made)
-        if barred is not None and not (barred.is_made and made.left_to in _LABELLED):
+        maker = _pod_maker(workload, profile, facts)[0]
+        barred = no_gang(maker)
+        if barred is not None and not (barred.is_made and maker.left_to in _LABELLED):
             return
-        record = _record(workload, made, profile)
-    for gang in islice(expected_gangs(made, facts, generation_of(facts)), FIRST_GANGS):
+        record = _record(workload, maker, profile)
+    for gang in islice(expected_gangs(maker, facts, generation_of(facts)), FIRST_GANGS):
         yield gang_objects(gang, record, profile, facts)
 
 
@@ -443,24 +411,28 @@ def translated(
     `FactsUnavailable`.
     """
     if isinstance(workload, PodCliqueSet):
-        yield from _of_set(workload, profile, facts, generation_of(facts, settings.grove))
+        yield from _translated_set(workload, profile, facts, generation_of(facts, settings.grove))
     else:
-        yield from _of_opted_in(workload, profile, facts, settings)
+        yield from _translated_workload(workload, profile, facts, settings)
 
 
-def _of_set(
+def _translated_set(
     workload: PodCliqueSet, profile: Profile, facts: ClusterFacts, generation: GroveGeneration
 ) -> Iterator[Translated]:
-    every = (pod_gangs_of(workload, facts, PodGangNames(generation, epoch)) for epoch in stand_ins(generation))
+    # Where names are known, the epoch does not matter.
+    epochs = STAND_INS[:1] if generation is GroveGeneration.LEGACY else STAND_INS
+    every = (pod_gangs_of(workload, facts, PodGangNames(generation, epoch)) for epoch in epochs)
     for same in zip(*every, strict=True):
         name = hidden(same[0].podgang.name, same[-1].podgang.name)
-        made = [_of_gang(gang, workload, profile, facts) for gang in same]
-        for objects in zip(*made, strict=True):
+        translations = [_translated_gang(gang, workload, profile, facts) for gang in same]
+        for objects in zip(*translations, strict=True):
             comment, manifest = hidden(objects[0], objects[-1])
             yield Translated((*comment, *_placeholder_notes(name, manifest)), manifest)
 
 
-def _of_gang(gang: ExpectedGang, workload: PodCliqueSet, profile: Profile, facts: ClusterFacts) -> Iterator[Translated]:
+def _translated_gang(
+    gang: ExpectedGang, workload: PodCliqueSet, profile: Profile, facts: ClusterFacts
+) -> Iterator[Translated]:
     comment = f"PodGang {gang.podgang.name}, {profile.name}"
     support = profile.backend.capabilities.get(Capability.GANG)
     notes = () if support is None or support.supported else (_ONE_BY_ONE.format(profile.name),)
@@ -479,36 +451,36 @@ def _placeholder_notes(podgang: str, manifest: Manifest) -> Iterator[str]:
             yield SHORTENED
 
 
-def _of_opted_in(
+def _translated_workload(
     workload: OptedInWorkload, profile: Profile, facts: ClusterFacts, settings: Settings
 ) -> Iterator[Translated]:
-    made, runtime = _with_pods(workload, profile, facts)
-    facts = knowing((workload, made), facts)
+    maker, runtime = _pod_maker(workload, profile, facts)
+    facts = knowing((workload, maker), facts)
     title = f"{workload.kind} {workload.name}, {profile.name}"
-    grouped_as = settings.kinds.grouped_as(made)
-    notes = list(_notes(workload, made, runtime, profile, grouped_as))
-    if profile.backend.makes_gangs_of(grouped_as) and no_gang(made) is None:
-        record = _record(workload, made, profile)
-        for gang in expected_gangs(made, facts, NEWEST):
+    grouped_as = settings.kinds.grouped_as(maker)
+    notes = list(_notes(workload, maker, runtime, profile, grouped_as))
+    if profile.backend.makes_gangs_of(grouped_as) and no_gang(maker) is None:
+        record = _record(workload, maker, profile)
+        for gang in expected_gangs(maker, facts, NEWEST):
             for manifest in gang_objects(gang, record, profile, facts):
                 yield Translated((f"{title}: gang {gang.name}", *notes), manifest)
-    for expected in expected_pods(made):
+    for expected in expected_pods(maker):
         name_scheduler(expected.pod, settings.forced)
         pod = Pod(expected.pod)
         verdict = mutate_pod("", pod, facts, settings)
-        own = f": one pod of {expected.part.name}" if expected.part.name else ": one of its pods"
-        lines = (f"{title}{own}, of {expected.chain}", *notes, *verdict.notes)
+        pod_words = f": one pod of {expected.part.name}" if expected.part.name else ": one of its pods"
+        lines = (f"{title}{pod_words}, of {expected.chain}", *notes, *verdict.notes)
         yield Translated(tuple(dict.fromkeys(lines)), pod.raw)
 
 
-def _with_pods(
+def _pod_maker(
     workload: OptedInWorkload, profile: Profile, facts: ClusterFacts
 ) -> tuple[OptedInWorkload, Runtime | None]:
     """Returns the workload that makes the pods, as stored: for a TrainJob its JobSet, with the record."""
-    if not isinstance(workload, TrainJob) or (found := made_of(workload, facts)) is None:
+    if not isinstance(workload, TrainJob) or (job_set := made_of(workload, facts)) is None:
         return workload, None
-    record_choice(found, profile.name)
-    return JobSet(found.raw), found.runtime
+    record_choice(job_set, profile.name)
+    return JobSet(job_set.raw), job_set.runtime
 
 
 def knowing(workloads: Iterable[OptedInWorkload], facts: ClusterFacts) -> ClusterFacts:
@@ -520,33 +492,28 @@ def knowing(workloads: Iterable[OptedInWorkload], facts: ClusterFacts) -> Cluste
     return replace(facts, **changed)
 
 
-def _record(workload: OptedInWorkload, made: OptedInWorkload, profile: Profile) -> Record:
-    """Returns the record of the workload that makes the pods; for a TrainJob completed by its own, as for its pods."""
-    return replace(completed(made.record, workload.record), scheduler=profile.name)
+def _record(workload: OptedInWorkload, maker: OptedInWorkload, profile: Profile) -> Record:
+    return replace(completed(maker.record, workload.record), scheduler=profile.name)
 
 
 def _notes(
-    workload: OptedInWorkload,
-    made: OptedInWorkload,
-    runtime: Runtime | None,
-    profile: Profile,
-    grouped_as: GroupKind,
+    workload: OptedInWorkload, maker: OptedInWorkload, runtime: Runtime | None, profile: Profile, grouped_as: GroupKind
 ) -> Iterator[str]:
     if workload.suspended:
         yield "suspended: Rollcall writes no objects until it is resumed"
-    if isinstance(made, LeaderWorkerSet):
-        yield f"each of its {made.replicas} groups has its own gang; `{REVISION}` stands for the hash of its templates"
-    if made.together is not None:
+    if isinstance(maker, LeaderWorkerSet):
+        yield f"each of its {maker.replicas} groups has its own gang; `{REVISION}` stands for the hash of its templates"
+    if maker.together is not None:
         yield f"each further group of a role has its own gang; `{REVISION}` stands for the hash of its roles"
     for plugin in () if runtime is None else runtime.plugins:
         yield f"Trainer's plugin {plugin.name} makes the PodGroup {workload.name}: Rollcall writes no objects"
-    backend, barred = profile.backend, no_gang(made)
-    if is_claimed(made):
+    backend, barred = profile.backend, no_gang(maker)
+    if is_claimed(maker):
         if barred is not None and (runtime is None or not runtime.plugins):
             yield f"Rollcall makes no gang for it: {barred.why}"
     elif backend.groups(grouped_as):
         yield f"{profile.name} makes the gang itself: Rollcall writes no objects"
-    elif not (backend.makes_gangs_of(grouped_as) or starts_alone(made)):
+    elif not (backend.makes_gangs_of(grouped_as) or starts_alone(maker)):
         yield _ONE_BY_ONE.format(profile.name)
     elif barred is not None:
         yield f"Rollcall makes no gang for it: {barred.why}"

@@ -52,17 +52,13 @@ def only_regular(path: str, flags: int) -> int:
 
 
 def content_of(path: Path, opener: Opener = without_waiting, *, most: int | None = None) -> bytes:
-    """Returns the content of a file or pipe of at most `most` bytes, else `MAX_FILE_BYTES`. Raises `InputError` if it
-    is too large, and `OSError`.
-    """
+    """Returns a file's or pipe's content of at most `most` (`MAX_FILE_BYTES`) bytes. Raises `InputError`, `OSError`."""
     with open(path, "rb", opener=opener) as file:
         return bounded(file, name_of(path), most)
 
 
 def bounded(file: BinaryIO, name: str, most: int | None = None) -> bytes:
-    """Returns the rest of a file, which is called `name` in messages. Raises `InputError` if it is too large, and
-    `OSError`.
-    """
+    """Returns the rest of a file called `name`. Raises `InputError` if it is too large, and `OSError`."""
     content, room = bytearray(), MAX_FILE_BYTES if most is None else most
     while part := file.read(min(_PART_BYTES, room + 1)):
         content += part
@@ -84,9 +80,9 @@ def replace_file(
     like: Path | None = None,
     allowed: Callable[[], object] = lambda: None,
 ) -> None:
-    """Replaces or make a file. `mode` is its permissions, by default those of any new file. With `like` it gets the
+    """Replaces or makes a file. `mode` is its permissions, by default those of any new file. With `like` it gets the
     permissions, access-control list and attributes of that file, and its owner and group if the caller may set them.
-    `allowed` is called at the last moment and may raise. Raises `OSError`. The old file is left as it was then.
+    `allowed` is called at the last moment and may raise. Raises `OSError`; then the old file is still there.
     """
     handle, temporary = _temporary(path)
     try:
@@ -132,7 +128,6 @@ def _temporary(path: Path) -> tuple[int, Path]:
 
 
 def _copy_rights(path: Path, target: int) -> None:
-    """Gives an open file the owner, group, permissions, access-control list and attributes of another file."""
     rights = path.stat()
     for owner in (rights.st_uid, -1):
         # Only root gives files away. A member of the group keeps at least the group, whose members may read the file.
@@ -185,15 +180,14 @@ def write_folder(folder: Path, texts: Mapping[str, str]) -> list[Path]:
 
 def _ours(folder: Path, targets: Iterable[Path]) -> set[Path]:
     """Returns the files of an earlier run. Raises `InputError` if a target is another file."""
-    found = {path for path in folder.glob(f"*{SUFFIX}") if path.is_file() and not path.is_symlink() and _is_ours(path)}
+    files = set()
+    for path in folder.glob(f"*{SUFFIX}"):
+        if path.is_file() and not path.is_symlink():
+            with path.open("rb") as file:
+                if file.readline(len(HEADER) + 1) == HEADER.encode():
+                    files.add(path)
     for target in targets:
-        if target not in found and os.path.lexists(target):
-            raise InputError(
-                str(target), "exists and was not written by `rollcall facts`; rename it, or name another folder"
-            )
-    return found
-
-
-def _is_ours(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.readline(len(HEADER) + 1) == HEADER.encode()
+        if target not in files and os.path.lexists(target):
+            why = "exists and was not written by `rollcall facts`; rename it, or name another folder"
+            raise InputError(str(target), why)
+    return files

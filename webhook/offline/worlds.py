@@ -91,12 +91,8 @@ _BY_NAMESPACE = frozenset(
 _TOGETHER = _OF_CLUSTER | _BY_NAMESPACE | {NAMESPACES.part}
 
 
-def _text_of(place: tuple[str, int, int]) -> str:
-    return ":".join(map(str, place))
-
-
 # What is to be said, with its place in the order.
-_Told = tuple[tuple[Any, ...], str, FactObject, tuple[str, str, str]]
+_OrderedRemark = tuple[tuple[Any, ...], str, FactObject, tuple[str, str, str]]
 # More remarks are counted.
 _MOST_REMARKS = 20
 
@@ -144,16 +140,6 @@ def _only(variants: set[int]) -> int | None:
     return next(iter(variants)) if len(variants) == 1 else None
 
 
-def _choose(identity: _Identity, index: int | None, part: dict[Any, Any]) -> None:
-    """Puts one variant of an object into its part of the facts; none if it is unknown."""
-    for entry in identity.entries:
-        if entry.key in part:
-            del part[entry.key]
-    if index is not None:
-        entry = identity.variants[index][0]
-        part[entry.key] = entry.value
-
-
 def _agree(old: Any, new: Any) -> bool:
     """Returns whether an object in a file says what is known of it. A Queue has its state only in a cluster."""
     if isinstance(old, VolcanoQueue) and isinstance(new, VolcanoQueue) and new.state is None:
@@ -184,6 +170,8 @@ class Worlds:
         )
         self._collect()
         self._differing = [identity for identity in self._identities.values() if len(identity.variants) > 1]
+        # The choice where no variant is nearest.
+        self._nowhere: _Choice = (None,) * len(self._differing)
         self._scopes = {source: scopes_of(source) for source in {item.document.source for item in self._objects}}
         # Below each folder, and in each file, the objects that differ, with their variants there.
         self._held: dict[str, dict[int, set[int]]] = {}
@@ -233,17 +221,11 @@ class Worlds:
         return choice
 
     @property
-    def _nowhere(self) -> _Choice:
-        """The choice where no variant is nearest."""
-        return (None,) * len(self._differing)
-
-    @property
     def common(self) -> ClusterFacts:
         """The facts without the objects that differ."""
         return self._chosen(self._nowhere)
 
     def _collect(self) -> None:
-        """Reads what each object says."""
         for item in self._objects:
             group, version, kind = kind_of(item.manifest)
             is_list = kind.endswith("List")
@@ -302,13 +284,11 @@ class Worlds:
         self.remarks.append(FactRemark(message, item.document, item.at, (kind, "", name)))
 
     def _settle(self) -> dict[str, Any]:
-        """Returns the parts with all objects that do not differ."""
         parts: dict[str, Any] = dict(self._groups.parts)
         if self._has_nodes:
             pods = (item for item in self._objects if kind_of(item.manifest)[::2] in {("", "Pod"), ("", "PodList")})
-            parts[NODE_PODS.part] = facts_of(pods).node_pods or (
-                self._facts.node_pods if self._facts.nodes is None else None
-            )
+            before = self._facts.node_pods if self._facts.nodes is None else None
+            parts[NODE_PODS.part] = facts_of(pods).node_pods or before
         for part in self._whole:
             parts.setdefault(part, self._begun(part))
         for identity in self._identities.values():
@@ -318,7 +298,6 @@ class Worlds:
         return parts
 
     def _begun(self, part: str) -> Any:
-        """Returns a part with what is known and not replaced as a whole."""
         return begun_part(NOTHING_KNOWN if part in self._whole or part == NODES.part else self._facts, part)
 
     def _chosen(self, choice: _Choice) -> ClusterFacts:
@@ -329,9 +308,15 @@ class Worlds:
                 parts[part] = type(parts[part])(parts[part])
             unknown: list[_Identity] = []
             for identity, index in zip(self._differing, choice, strict=True):
-                _choose(identity, index, parts[identity.part])
+                objects = parts[identity.part]
+                for entry in identity.entries:
+                    if entry.key in objects:
+                        del objects[entry.key]
                 if index is None:
                     unknown.append(identity)
+                else:
+                    entry = identity.variants[index][0]
+                    objects[entry.key] = entry.value
             self._by_choice[choice] = self._completed(parts, unknown)
         return self._by_choice[choice]
 
@@ -339,7 +324,12 @@ class Worlds:
         """Returns the facts with these parts. `unknown` are the objects of which none is the nearest."""
         before = self._facts
         if queues := parts.get("volcano_queues"):
-            parts["volcano_queues"] = _opened(queues, before.volcano_queues or {})
+            # In a file a Queue has the state of the cluster's Queue, and Volcano opens a new one.
+            stored = before.volcano_queues or {}
+            parts["volcano_queues"] = {
+                name: replace(queue, state=queue.state or (stored[name].state if name in stored else None) or OPEN)
+                for name, queue in queues.items()
+            }
         whole = {*self._whole, *(_WITH_NODES if self._has_nodes else ())}
         some = {part for part in _TOGETHER & parts.keys() if getattr(before, part) is None} - whole
         cut = ((before.partial or frozenset()) - whole) | self._unread
@@ -354,7 +344,6 @@ class Worlds:
         )
 
     def _remark(self) -> None:
-        """Says which objects differ, and which replace others."""
         remarks = [
             *sorted(self._differences(), key=lambda remark: remark[0]),
             *sorted(self._replacements(), key=lambda remark: remark[0]),
@@ -367,20 +356,20 @@ class Worlds:
             more = f"{last.message}; and {len(remarks) - _MOST_REMARKS:,} more objects that differ or stand twice"
             self.remarks[-1] = last._replace(message=more)
 
-    def _differences(self) -> Iterator[_Told]:
+    def _differences(self) -> Iterator[_OrderedRemark]:
         for identity in self._differing:
             first, second = sorted((variant[0].item for variant in identity.variants), key=lambda item: item.order)[:2]
             more = len(identity.variants) - 2
             others = f" and {more:,} more places" if more else ""
             yield (
                 (0, *first.order),
-                f"{called(identity.subject)} differs in {_text_of(first.place)} and {_text_of(second.place)}{others}: "
+                f"{called(identity.subject)} differs in {first.place} and {second.place}{others}: "
                 "each file is judged with the nearest one, and without it where two are equally near",
                 first,
                 identity.subject,
             )
 
-    def _replacements(self) -> Iterator[_Told]:
+    def _replacements(self) -> Iterator[_OrderedRemark]:
         origins = self._facts.origins or {}
         for part, item in self._whole.items():
             if part != NODES.part and (before := getattr(self._facts, part)) and before != self._settled[part]:
@@ -392,28 +381,23 @@ class Worlds:
             message = "the nodes of these files are judged, and not the other known nodes"
             yield (1, *item.order), message, item, nodes[0].subject
         for key, identity in self._identities.items():
-            before = (
-                None
-                if identity.part in self._whole or identity.part == NODES.part
-                else getattr(self._facts, identity.part)
-            )
-            if not before or identity.part not in _OF_CLUSTER:
+            part, entry = identity.part, identity.entries[0]
+            if part in self._whole or part == NODES.part or part not in _OF_CLUSTER:
                 continue
-            entry = identity.entries[0]
-            if (old := before.get(entry.key)) is not None and not _agree(old, entry.value):
+            old = (getattr(self._facts, part) or {}).get(entry.key)
+            if old is not None and not _agree(old, entry.value):
                 other = origins.get(key, "the other facts")
                 message = f"{called(identity.subject)} differs from the one in {other}; this one is judged"
                 yield (1, *entry.item.order), message, entry.item, identity.subject
 
-    def _repetitions(self) -> Iterator[_Told]:
-        twice = [
-            identity for identity in self._identities.values() if len(identity.variants) == 1 < len(identity.entries)
-        ]
+    def _repetitions(self) -> Iterator[_OrderedRemark]:
+        identities = self._identities.values()
+        twice = [identity for identity in identities if len(identity.variants) == 1 < len(identity.entries)]
         if twice:
             identity = min(twice, key=lambda identity: min(entry.item.order for entry in identity.entries))
             first, second = sorted((entry.item for entry in identity.entries), key=lambda item: item.order)[:2]
             many = f", as {len(twice) - 1:,} more objects do" if len(twice) > 1 else ""
-            message = f"{called(identity.subject)} stands in {_text_of(first.place)} and {_text_of(second.place)}{many}"
+            message = f"{called(identity.subject)} stands in {first.place} and {second.place}{many}"
             yield (2, *first.order), message, first, identity.subject
 
 
@@ -422,11 +406,3 @@ def one_world(facts: ClusterFacts, documents: Iterable[Document], kinds: Workloa
     is unknown. Raises `InputError`.
     """
     return Worlds(facts, documents, kinds).common
-
-
-def _opened(queues: Mapping[str, VolcanoQueue], before: Mapping[str, VolcanoQueue]) -> dict[str, VolcanoQueue]:
-    """Returns the Queues with a state each: in a file, that of the cluster's Queue, and Volcano opens a new Queue."""
-    return {
-        name: replace(queue, state=queue.state or (before[name].state if name in before else None) or OPEN)
-        for name, queue in queues.items()
-    }

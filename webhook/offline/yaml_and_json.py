@@ -58,9 +58,9 @@ def yaml_documents(text: str, budget: TextBudget | None = None) -> Iterator[Yaml
         loader = _Loader(text)
         yield from _Composer(loader, budget).documents()
     except yaml.reader.ReaderError:
-        found = _UNPRINTABLE.search(text)
-        character = "a control character" if found is None else f"the control character U+{ord(found.group()):04X}"
-        raise TextProblem(found and found.start(), f"is not YAML: it has {character}") from None
+        match = _UNPRINTABLE.search(text)
+        character = "a control character" if match is None else f"the control character U+{ord(match.group()):04X}"
+        raise TextProblem(match and match.start(), f"is not YAML: it has {character}") from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         why = " ".join(str(error.problem or error.context).split())
@@ -125,26 +125,26 @@ class _Composer:
 
     def _mapping(self, start: Any, depth: int) -> _Node:
         _refuse_tag(start, "map")
-        found: dict[str, Any] = {}
+        members: dict[str, Any] = {}
         places: dict[str, Root] = {}
-        own: set[str] = set()
+        explicit: set[str] = set()
         while not isinstance(event := self._next(), yaml.MappingEndEvent):
             index = event.start_mark.index
             if isinstance(event, yaml.ScalarEvent) and event.value == "<<" and event.implicit[0]:
                 below = self._next()
                 for source in _merged(self._node(below, depth + 1), below.start_mark.index):
                     # In the order of the text, as in go-yaml v2: a later value wins, even over an explicit key.
-                    found.update(source.value)
+                    members.update(source.value)
                     places.update(source.places if isinstance(source.places, dict) else {})
                 continue
             key = self._key(event, depth)
-            if key in own:
+            if key in explicit:
                 raise TextProblem(index, f"the key {key} appears twice")
-            own.add(key)
+            explicit.add(key)
             node = self._node(self._next(), depth + 1)
-            found[key] = node.value
+            members[key] = node.value
             places[key] = Root(index, node.places)
-        return _Node(found, places)
+        return _Node(members, places)
 
     def _key(self, event: Any, depth: int) -> str:
         value = self._node(event, depth + 1).value
@@ -253,8 +253,8 @@ def json_documents(text: str, budget: TextBudget) -> list[JsonDocument]:
     """
     _count(text, budget)
     decoder = json.JSONDecoder(object_pairs_hook=_unique, parse_int=number, parse_float=number, parse_constant=_refuse)
-    found: list[JsonDocument] = []
-    index = _after_blank(text, 0)
+    documents: list[JsonDocument] = []
+    index = _skip_blank(text, 0)
     while index < len(text):
         try:
             value, end = decoder.raw_decode(text, index)
@@ -273,15 +273,13 @@ def json_documents(text: str, budget: TextBudget) -> list[JsonDocument]:
             raise TextProblem(index, str(error)) from None
         _refuse_depth(value, index)
         budget.document(index)
-        found.append(JsonDocument(value, index))
-        index = _after_blank(text, end)
-    return found
+        documents.append(JsonDocument(value, index))
+        index = _skip_blank(text, end)
+    return documents
 
 
 def _count(text: str, budget: TextBudget) -> None:
-    """Counts the values before the decoder makes all of them at once. Strings are recognised only if there may be too
-    many values.
-    """
+    """Counts the values before the decoder makes all of them at once; strings only if there may be too many."""
     if 1 + sum(map(text.count, _BEFORE_VALUES)) <= budget.limits.values:
         return
     for token in _TOKEN.finditer(text):
@@ -316,7 +314,7 @@ def _places(tokens: Iterator[re.Match[str]], opening: str) -> Places:
     return None
 
 
-def _after_blank(text: str, index: int) -> int:
+def _skip_blank(text: str, index: int) -> int:
     match = _BLANK.match(text, index)
     return index if match is None else match.end()
 
@@ -336,9 +334,7 @@ def _refuse_depth(value: Any, index: int) -> None:
 
 
 def _refuse_depth_until(text: str, index: int, end: int) -> None:
-    """Raises `Problem` if the text between two indexes is nested too deep. The text may be incomplete or
-    invalid JSON.
-    """
+    """Raises `Problem` if the text between two indexes, which may be no JSON, is nested too deep."""
     depth = 0
     for token in _TOKEN.finditer(text, index, end):
         depth += _NESTING.get(token.group(), 0)
@@ -355,22 +351,22 @@ class _Duplicate(Exception):
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    members = dict(pairs)
+    if len(members) != len(pairs):
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
                 raise _Duplicate(key)
             seen.add(key)
-    return found
+    return members
 
 
 def _refuse(word: str) -> Any:
     raise ValueError(f"{word} is not a number in JSON")
 
 
-def _second(text: str, index: int, wanted: str) -> int:
-    """Returns the index at which an object has the key `wanted` for the second time."""
+def _second(text: str, index: int, duplicate: str) -> int:
+    """Returns the index at which an object has the key `duplicate` for the second time."""
     keys: list[set[str]] = []
     before, place = "", index
     for token in _TOKEN.finditer(text, index):
@@ -381,7 +377,7 @@ def _second(text: str, index: int, wanted: str) -> int:
             keys.pop()
         elif word == ":":
             key = json.loads(before)
-            if key == wanted and key in keys[-1]:
+            if key == duplicate and key in keys[-1]:
                 return place
             keys[-1].add(key)
         before, place = word, token.start()
