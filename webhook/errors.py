@@ -53,7 +53,7 @@ class Problem:
     """One mistake in a configuration file: its place, the value, why it is wrong, and the allowed values."""
 
     path: str
-    found: Any
+    value: Any
     why: str
     allowed: tuple[str, ...] = ()
     line: int = 0
@@ -61,7 +61,7 @@ class Problem:
 
     def __str__(self) -> str:
         allowed = f" (allowed: {', '.join(self.allowed)})" if self.allowed else ""
-        value = "" if self.found is None else f"{json.dumps(self.found, default=str, ensure_ascii=False)[:80]}: "
+        value = "" if self.value is None else f"{json.dumps(self.value, default=str, ensure_ascii=False)[:80]}: "
         return f"{self.path or 'the document'}: {value}{self.why}{allowed}"
 
 

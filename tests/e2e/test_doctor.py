@@ -60,7 +60,7 @@ class Installation:
 
     def told(self, config: Manifest = KOORDINATOR) -> set[str]:
         """The checks with a finding worse than a note, without those that always fail here."""
-        found = self.diagnosis(config).found
+        found = self.diagnosis(config).problems
         kept = {one.check for one in found if one.level is not Severity.NOTE and " test-" not in one.symptom.where}
         return kept - _AS_ALWAYS
 
@@ -151,8 +151,8 @@ def test_a_served_certificate_of_another_authority_is_reported(mended: Installat
     other = b64encode((tmp_path / CA_FILE).read_bytes()).decode()
     mended.change(lambda hook: hook["clientConfig"].update(caBundle=other))
     mended.until_told("server/certificate", "webhooks/answered")
-    (answered,) = (one for one in mended.diagnosis().found if one.check == "webhooks/answered")
-    assert "x509: certificate signed by unknown authority" in answered.symptom.found
+    (answered,) = (one for one in mended.diagnosis().problems if one.check == "webhooks/answered")
+    assert "x509: certificate signed by unknown authority" in answered.symptom.observation
 
 
 def test_an_expired_certificate_is_reported(mended: Installation, tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_an_expired_certificate_is_reported(mended: Installation, tmp_path: Path
     try:
         mended.change(lambda hook: hook.update(clientConfig=server.client_config(hook["clientConfig"])))
         mended.until_told("server/certificate", "webhooks/answered")
-        found = [one.symptom.found for one in mended.diagnosis().found if one.check == "server/certificate"]
+        found = [one.symptom.observation for one in mended.diagnosis().problems if one.check == "server/certificate"]
         assert any(said.startswith("the certificate that is served expired at") for said in found)
     finally:
         server.close()
@@ -172,9 +172,9 @@ def test_a_webhook_that_was_changed_by_hand_is_reported_with_the_field(mended: I
             hook["failurePolicy"] = "Ignore"
 
     mended.change(spoil)
-    (found,) = (one for one in mended.diagnosis().found if one.check == "webhooks/as-printed")
+    (found,) = (one for one in mended.diagnosis().problems if one.check == "webhooks/as-printed")
     assert found.symptom.where == "MutatingWebhookConfiguration m-rollcall, pods.mutate.rollcall.dev"
-    assert found.symptom.found == 'failurePolicy is "Ignore" and not "Fail"'
+    assert found.symptom.observation == 'failurePolicy is "Ignore" and not "Fail"'
 
 
 def test_a_later_webhook_that_overwrites_our_patch_is_reported(installation: Installation) -> None:
@@ -246,10 +246,10 @@ def test_what_takes_a_pod_out_of_its_gang_after_rollcall_is_named(
     def said() -> list[str]:
         diagnosis = installation.diagnosis()
         assert [one for one in diagnosis.not_known if one.check == "webhooks/pods-kept"] == []
-        assert "webhooks/static" not in {one.check for one in diagnosis.found}
-        found = [one.symptom for one in diagnosis.found if one.check == "webhooks/pods-kept"]
+        assert "webhooks/static" not in {one.check for one in diagnosis.problems}
+        found = [one.symptom for one in diagnosis.problems if one.check == "webhooks/pods-kept"]
         assert {one.where for one in found} <= {where}
-        return [one.found for one in found]
+        return [one.observation for one in found]
 
     assert said() == []
 
@@ -296,8 +296,8 @@ def test_a_profile_without_its_crd_is_reported(installation: Installation) -> No
     assert installation.told(config) == {"accounts/rights", "webhooks/as-printed"}
     installation.plane.kubectl("delete", "crd", "podgroups.scheduling.x-k8s.io", check=True)
     try:
-        (found,) = (one.symptom for one in installation.diagnosis(config).found if one.check == "kinds/served")
-        assert (found.where, found.found) == (
+        (found,) = (one.symptom for one in installation.diagnosis(config).problems if one.check == "kinds/served")
+        assert (found.where, found.observation) == (
             f"profile {name}",
             "the cluster does not serve scheduling.x-k8s.io/v1alpha1 PodGroup",
         )
@@ -309,9 +309,9 @@ def test_a_workload_api_version_that_is_not_served_is_reported(installation: Ins
     config = deepcopy(KOORDINATOR)
     older = {"gangScheduling": True, "apiGeneration": _ANOTHER[installation.plane.version]}
     config["scheduler"]["profiles"].append({"name": "default-scheduler", "config": older})
-    found = [one.symptom for one in installation.diagnosis(config).found if one.check == "kinds/workload-api"]
+    found = [one.symptom for one in installation.diagnosis(config).problems if one.check == "kinds/workload-api"]
     assert [one.where for one in found] == [f"profile default-scheduler, apiGeneration {older['apiGeneration']}"]
-    assert f"the API server v{installation.plane.version}." in found[0].found
+    assert f"the API server v{installation.plane.version}." in found[0].observation
 
 
 _ANOTHER = {"1.35": "v1beta1", "1.36": "v1alpha1", "1.37": "v1alpha2"}
@@ -347,7 +347,7 @@ def test_an_installation_behind_a_service_is_checked_by_its_objects(mended: Inst
     mended.until_told("webhooks/answered")
     mended.plane.kubectl("delete", "endpointslice,pdb,secret", "--all", "-n", ROLLCALL_NAMESPACE, check=True)
     found = mended.diagnosis()
-    assert {one.check for one in found.found} >= {"server/endpoints", "server/disruption-budget", "webhooks/answered"}
+    assert {one.check for one in found.problems} >= {"server/endpoints", "server/disruption-budget", "webhooks/answered"}
     (why,) = (one.why for one in found.not_known if one.check == "server/certificate")
     assert why.endswith("no server can be reached, and Secret rollcall-system/rollcall-tls is missing")
     mended.plane.kubectl("delete", "service", "rollcall", "-n", ROLLCALL_NAMESPACE, check=True)
@@ -399,7 +399,7 @@ def test_a_label_with_an_unknown_scheduler_is_reported(installation: Installatio
     labels = {"rollcall.dev/scheduler": "koord-schedular", "rollcall.dev/enforcement": "wran"}
     headers = {"Content-Type": "application/merge-patch+json"}
     installation.plane.http.patch(path, json={"metadata": {"labels": labels}}, headers=headers).raise_for_status()
-    found = [one for one in installation.diagnosis().found if one.symptom.where == f"Namespace {namespace}"]
+    found = [one for one in installation.diagnosis().problems if one.symptom.where == f"Namespace {namespace}"]
     assert {one.check for one in found} == {"namespaces/scheduler", "namespaces/enforcement"}
     assert {one.level for one in found} == {Severity.ERROR}
 
@@ -417,8 +417,8 @@ def test_a_grove_version_with_podgangmaps_is_accepted(installation: Installation
 def test_a_missing_reconciler_is_reported(installation: Installation) -> None:
     installation.reconciler.program.stop()
     try:
-        (found,) = (one for one in installation.diagnosis().found if one.check == "reconciler/leader")
-        assert found.symptom.found == "it has no holder"
+        (found,) = (one for one in installation.diagnosis().problems if one.check == "reconciler/leader")
+        assert found.symptom.observation == "it has no holder"
     finally:
         installation.reconciler.program.start()
         installation.reconciler.until_leading()

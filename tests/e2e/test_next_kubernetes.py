@@ -168,7 +168,7 @@ def test_what_kube_scheduler_1_38_says_of_a_group_is_quoted(
     assert answer.is_success, answer.text
 
     def quoted() -> bool:
-        health = running.reconciler.health.known(GangKey(namespace, "demo-0", POD_GANG))
+        health = running.reconciler.health.judgement(GangKey(namespace, "demo-0", POD_GANG))
         assert health is not None
         (first, *_) = health.obstacles
         assert first.reason is GangReason.GROUP_ERROR, first
@@ -195,7 +195,7 @@ def test_nothing_is_written_under_names_that_were_not_read(
     key = GangKey(namespace, "demo-0", POD_GANG)
 
     def held() -> bool:
-        health = running.reconciler.health.known(key)
+        health = running.reconciler.health.judgement(key)
         assert health is not None
         first = health.obstacles[0]
         assert first.reason is GangReason.API_MISSING, first

@@ -71,8 +71,8 @@ def doctor(plane: ControlPlane, namespace: str) -> list[str]:
     snapshot = asyncio.run(read_world(settings_from(KOORDINATOR, "test"), access, ROLLCALL_NAMESPACE))
     diagnosis = examine(snapshot, [operator_group])
     assert diagnosis.not_known == []
-    told = [one.symptom for one in diagnosis.found if f" {namespace}/" in one.symptom.where]
-    return [f"{one.where}: {one.found}; {one.remedy}" for one in told]
+    told = [one.symptom for one in diagnosis.problems if f" {namespace}/" in one.symptom.where]
+    return [f"{one.where}: {one.observation}; {one.remedy}" for one in told]
 
 
 def test_a_group_that_kuberay_does_not_update_is_found_until_it_is_made_again(

@@ -238,7 +238,7 @@ def has_trait(world: World, pod: Manifest) -> bool:
     """Whether a rule of the pod's profile looks for something that the pod has."""
     template = Pod(pod).template
     guards = [declared.guard for declared in world.rules(pod["spec"]["schedulerName"])]
-    return any(trait.of(template) for guard in guards if guard is not None for trait in guard.traits)
+    return any(trait.matches(template) for guard in guards if guard is not None for trait in guard.traits)
 
 
 @pytest.mark.every_version

@@ -126,9 +126,9 @@ class World:
         """What the doctor says of other webhooks: the check, and the start of what it found."""
         access = find(self.plane.write_kubeconfig(ADMIN))
         snapshot = asyncio.run(read_world(settings_from(gated(), "test"), access, ROLLCALL_NAMESPACE))
-        every = examine(snapshot, EVERY_CHECK).found
+        every = examine(snapshot, EVERY_CHECK).problems
         # What follows are namespaces, of which those of earlier tests may still be there.
-        return [(one.check, one.symptom.found.partition(";")[0]) for one in every if one.check in OTHERS]
+        return [(one.check, one.symptom.observation.partition(";")[0]) for one in every if one.check in OTHERS]
 
 
 def workloads(namespace: str) -> list[Manifest]:

@@ -349,7 +349,7 @@ def everything(random: Random) -> tuple[Packing, Room]:
     levels = (
         ZONES,
         Partition("rack", (ZONE, RACK), own_domain=random.random() < 0.3),
-        Partition("block", (BLOCK,), wanted=(RACK,) if random.random() < 0.3 else ()),
+        Partition("block", (BLOCK,), required_keys=(RACK,) if random.random() < 0.3 else ()),
     )
     need = _tree(random, roles, levels, 0)
     return Packing((need,)), Room(tuple(classes))

@@ -99,7 +99,7 @@ class _Trial:
         alone = []
         for node in nodes:
             labels = self.nodes[node].labels
-            if any(key not in labels for key in (*partition.keys, *partition.wanted)):
+            if any(key not in labels for key in (*partition.keys, *partition.required_keys)):
                 if partition.own_domain:
                     alone.append(frozenset({node}))
             else:

@@ -158,7 +158,7 @@ def _judged(
     if profile is None:
         return f"no profile {choice.scheduler} is enabled"
     findings = workloads.enforced_by(profile, workload, None, choice, facts, settings).findings
-    granted = settings.exceptions.in_force(namespace, now)
+    granted = settings.exceptions.active_in(namespace, now)
     every = [finding for finding in excepted(findings, granted, described(kind[1], owner)) if finding.excepted is None]
     denials = [finding for finding in every if finding.action is Action.DENY and not _is_of_fit(finding)]
     unfit = [finding for finding in every if finding.action >= Action.WARN and _is_of_fit(finding)]

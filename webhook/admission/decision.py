@@ -226,7 +226,7 @@ def _needed_for_pod(
         place = kinds.place_of(pod) if SCHEDULER_LABEL in pod.template.labels else None
         if place is None:
             return ()
-        intermediate = () if place.made is None else _lacking(facts, place.made.workload, doubted)
+        intermediate = () if place.role_place is None else _lacking(facts, place.role_place.workload, doubted)
         return (*_lacking(facts, place.workload, doubted), *intermediate)
     if pod.podclique is None or pod.workload is None:
         return ()

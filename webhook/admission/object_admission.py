@@ -78,7 +78,7 @@ def _validate(request: Request, facts: ClusterFacts, settings: Settings, owner: 
             continue
         rules = profile.object_rules[settings.ceiling(profile, facts, request.namespace)]
         if of_grove is not None:
-            rules = rules.of_grove(of_grove.least)
+            rules = rules.soften_for_grove(of_grove.least)
         choice = Choice(profile.name, ROOT, settings.available)
         context = gang_context(profile, facts, choice, {}, settings, namespace=request.namespace, owner=owner)
         outcome = run_on_object(rules, context, request.kind.group, stored_object)

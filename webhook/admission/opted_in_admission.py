@@ -235,7 +235,7 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
             profile = settings.profiles.get(choice.scheduler, settings.profiles[settings.default])
             rules = profile.part_rules[settings.ceiling(profile, facts, workload.namespace)]
             return run_each(rules, gang_context(profile, facts, choice, {}, settings), workload)
-        facts_there = facts if workload.managed_elsewhere is None else facts.of_other_cluster()
+        facts_there = facts if workload.managed_elsewhere is None else facts.other_cluster_facts()
         outcome = super().judge(workload, old, choice, facts_there, settings)
         if settings.standalone and choice.scheduler not in settings.profiles:
             outcome.findings.extend(_judged_without_gang(workload, facts, settings).findings)
@@ -317,7 +317,7 @@ def _judged_without_gang(workload: OptedInWorkload, facts: ClusterFacts, setting
     scheduler = DEFAULT_SCHEDULER if stated is None else str(stated.value)
     profile = settings.profiles.get(scheduler, settings.profiles[settings.default])
     choice = Choice(scheduler, SPEC if stated is None else stated.path, settings.available)
-    facts_there = facts if workload.managed_elsewhere is None else facts.of_other_cluster()
+    facts_there = facts if workload.managed_elsewhere is None else facts.other_cluster_facts()
     context = gang_context(profile, facts_there, choice, {}, settings, namespace=workload.namespace)
     rules: Sequence[BoundRule] = profile.independent_rules[settings.ceiling(profile, facts, workload.namespace)]
     if scheduler not in settings.profiles:
@@ -519,7 +519,7 @@ def _judged_with_pods(
         outcome.unjudged.append(Unjudged(workload.runtime_path, why, "owner/runtime"))
         return outcome
     outcome.findings.extend(_at_train_job(finding, job_set) for finding in then.findings)
-    outcome.unjudged.extend(replace(unjudged, at=job_set.in_train_job(unjudged.at)) for unjudged in then.unjudged)
+    outcome.unjudged.extend(replace(unjudged, at=job_set.path_in_train_job(unjudged.at)) for unjudged in then.unjudged)
     return outcome
 
 
@@ -539,6 +539,6 @@ def _with_pods(
 
 def _at_train_job(finding: Finding, job_set: MadeJobSet) -> Finding:
     """Returns a finding about the JobSet of a TrainJob, at the patch of the TrainJob or the runtime that caused it."""
-    at = job_set.in_train_job(finding.at)
+    at = job_set.path_in_train_job(finding.at)
     why = finding.why if at != job_set.train_job.runtime_path else f"{job_set.where(finding.at)}: {finding.why}"
     return replace(finding, at=at, why=why)

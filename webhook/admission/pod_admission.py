@@ -45,7 +45,7 @@ def seal_for(pod: Pod, user: str, profile: Profile, facts: ClusterFacts, setting
     if not settings.tenancy.is_grove_operator(user) or podgang is None or podclique is None:
         return None
     if seal.parts and any(getattr(facts, part) for part in seal.parts):
-        outcome = run(seal.asked, pod_context(pod, profile, facts, settings, {}), pod.template)
+        outcome = run(seal.rules_by_facts, pod_context(pod, profile, facts, settings, {}), pod.template)
         if outcome.findings or outcome.unjudged:
             return None
     return f"{podgang}/{podclique}/{seal.digest}"
@@ -69,7 +69,7 @@ def unsealed(verdict: Verdict, pod: Pod) -> Verdict:
 def unknown_owner(pod: Pod, facts: ClusterFacts, settings: Settings) -> UnknownOwner | None:
     """Returns the controller of an opted-in pod of whose kind Rollcall makes no gangs. Raises `Malformed`."""
     controller = controller_in(mapping(pod.raw.get("metadata")))
-    if controller is None or (controller.group, controller.kind) in settings.kinds.known_controllers:
+    if controller is None or (controller.group, controller.kind) in settings.kinds.judged_controllers:
         return None
     by = text(pod.template.labels.get(SCHEDULER_LABEL)) or facts.namespace_label(pod.namespace, SCHEDULER_LABEL)
     scheduler_name = pod.scheduler_name
@@ -196,7 +196,7 @@ def _gang(pod: Pod, podgang: str, podclique: str, facts: ClusterFacts) -> tuple[
         return podgang, False
     pod_gang_map = facts.pod_gang_map(pod.namespace, pod.template.labels)
     holders = of_set(
-        facts.gang_objects.of_member(pod.namespace, podclique), None if pod_gang_map is None else pod_gang_map.owner
+        facts.gang_objects.gangs_of_member(pod.namespace, podclique), None if pod_gang_map is None else pod_gang_map.owner
     )
     if holders and facts.lacks_pod_gang_maps:
         raise FactsUnavailable("the PodGangMaps are not read, so the gang of the pod is not known")
@@ -286,9 +286,9 @@ def _opted_in_membership(pod: Pod, facts: ClusterFacts, settings: Settings) -> P
         return "pod left as it is: it belongs to no workload of a kind that Rollcall knows"
     grouped_as = settings.kinds.grouped_as_at(place)
     workload = _known_workload(place, facts, settings)
-    if workload is None and place.made is not None:
+    if workload is None and place.role_place is not None:
         # Only the LeaderWorkerSet of its role is opted in.
-        place = place.made
+        place = place.role_place
         workload = _known_workload(place, facts, settings)
     if workload is None:
         return f"pod left as it is: its {place.workload} was not found"
@@ -336,7 +336,7 @@ def completed(record: Record, above: Record) -> Record:
 def _not_prepared(pod: Pod, membership: PodMembership, workload: KnownWorkload) -> Verdict | None:
     """Returns the verdict on a pod that Rollcall puts in no gang: another program has, or its workload has no gang."""
     profile = membership.profile
-    barred = membership.member.made and workload.no_gang is not None
+    barred = membership.member.gang_by_rollcall and workload.no_gang is not None
     # If Rollcall makes no gang, the pod cannot be in a gang of Rollcall, even if the group has that name.
     claims: Sequence[Claim] = (
         list(claims_on(pod.template)) if barred else foreign_claims(pod, profile, membership.member)

@@ -36,7 +36,7 @@ def with_exceptions(verdict: Verdict, request: Request, facts: ClusterFacts, set
     """Returns the verdict as the exceptions of the request's namespace change it. Raises `Malformed`."""
     if not verdict.findings or request.at is None:
         return verdict
-    granted = settings.exceptions.in_force(request.namespace, request.at)
+    granted = settings.exceptions.active_in(request.namespace, request.at)
     if not granted:
         return verdict
     manifest = request.object or {}
@@ -132,7 +132,7 @@ class WorkloadAdmission(ABC, Generic[W]):
                 ]
         findings.sort(key=lambda finding: (-finding.action, not finding.fails_closed))
         allowed = not findings or findings[0].action is not Action.DENY
-        verdict = Verdict(allowed, choice.scheduler, tuple(findings), tuple(outcome.unjudged), chosen_by=choice.by)
+        verdict = Verdict(allowed, choice.scheduler, tuple(findings), tuple(outcome.unjudged), chosen_by=choice.chooser)
         verdict = with_exceptions(verdict, request, facts, settings)
         # Name other schedulers only for a new workload: the record of a stored one cannot simply change.
         if verdict.allowed or old is not None:

@@ -321,7 +321,7 @@ def _queued(shape: GangShape, roles: frozenset[str]) -> GangShape:
     members = list(shape.members)
     for index, member in enumerate(members):
         if member.called in roles:
-            template = member.template.with_spec({**member.template.spec, "tolerations": [_TOLERATES_ALL]})
+            template = member.template.replace_spec({**member.template.spec, "tolerations": [_TOLERATES_ALL]})
             members[index] = member._replace(template=template)
     return shape._replace(members=tuple(members))
 

@@ -81,7 +81,7 @@ class GangMember(NamedTuple):
     # True for a pod of an opted-in workload. `podgang` and `podclique` are then its gang and its member in that gang.
     opted_in: bool = False
     # Whether Rollcall makes the objects of its gang. Of an opted-in workload the scheduler may make them itself.
-    made: bool = True
+    gang_by_rollcall: bool = True
 
 
 @dataclass(frozen=True, slots=True)

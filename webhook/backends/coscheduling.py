@@ -246,7 +246,7 @@ def group_minimum(stored: StoredObject, _: RuleContext) -> Results:
     if (minimum or 0) <= 0:
         yield Finding(
             at=SPEC / "minMember",
-            found=minimum,
+            value=minimum,
             why="coscheduling then waits for no other pod, so the pods start one by one"
             if minimum is None
             else "the API server refuses a minimum below 1",
@@ -315,7 +315,7 @@ def gated_pods(workload: PodCliqueSet | OptedInWorkload, context: RuleContext) -
     ):
         yield Finding(
             at=gangs.held.path or NAMESPACE,
-            found=gangs.held.queue,
+            value=gangs.held.queue,
             why=f"Kueue frees its pods one after another, and scheduler-plugins {version} counts those still gated",
             remedy="use scheduler-plugins 0.34.7 or newer",
         )
@@ -406,7 +406,7 @@ class CoschedulingBackend(Backend[CoschedulingSettings]):
         return gang_objects(podgang, self.settings)
 
     def pod_reading(self, settings: FitSettings) -> PodReading:
-        return COSCHEDULING.under(settings)
+        return COSCHEDULING.restrict(settings)
 
     def packing(self, shape: GangShape, facts: ClusterFacts, settings: FitSettings) -> Packing:
         return packing_of(shape, self.roles(shape, facts, settings))

@@ -147,7 +147,7 @@ def opted_in_alone(  # noqa: PLR0913 - the declaration of a rule is one flat lis
         # Who made or claimed a gang is a matter of the rules about claims.
         if not (made_elsewhere(whole) or is_claimed(whole)):
             choice = context.choice
-            yield Finding(at=choice.path, found=choice.scheduler, why=why, remedy=remedy, once=True)
+            yield Finding(at=choice.path, value=choice.scheduler, why=why, remedy=remedy, once=True)
 
     return rule(
         id,
@@ -182,7 +182,7 @@ def opted_in_resource_claims(id: str, documentation: str, *, scheduler: str) -> 
             if claims:
                 why = f"{scheduler} may place these pods without regard to their claims"
                 remedy = "request extended resources, or choose another scheduler"
-                yield Finding(at=part.template.spec_path / "resourceClaims", found=claims, why=why, remedy=remedy)
+                yield Finding(at=part.template.spec_path / "resourceClaims", value=claims, why=why, remedy=remedy)
 
     def job_example(pod: Mapping[str, Any]) -> Example:
         return Example(job(scheduler=scheduler, template=pod_template(pod)))
@@ -227,7 +227,7 @@ def priority_class(id: str, documentation: str, *, why: str) -> Rule:
         elif name not in priority_classes:
             yield Finding(
                 at=path,
-                found=name,
+                value=name,
                 why=f"there is no such PriorityClass, and {why}",
                 remedy="name a PriorityClass that exists, or create it first",
                 absent=Needed("priority_classes", name),
@@ -263,7 +263,7 @@ def group_pods(
         if pods is not None and needed is not None and pods < needed:
             yield Finding(
                 at=SPEC / "minMember",
-                found=needed,
+                value=needed,
                 why=f"in these files only {pods} {'pod names' if pods == 1 else 'pods name'} the group, and it starts "
                 "only with its minimum",
                 remedy=f"set it to {pods}, or add the missing pods",
@@ -312,7 +312,7 @@ def foreign_member(
             return
         why = f"it is the group of the gang {gang.gang}, and the owner of that did not make this pod"
         remedy = "name a group of your own, or none"
-        yield Finding(at=group.at, found=group.name, why=why, remedy=remedy, absent=Needed("gang_objects", key))
+        yield Finding(at=group.at, value=group.name, why=why, remedy=remedy, absent=Needed("gang_objects", key))
 
     def example(name: str) -> Example:
         gang = LivingGang(name, name, (), moved=True, owner=OWNER_UID)
@@ -395,4 +395,4 @@ def has_spare(workload: Workload, context: Context[Any]) -> bool:
 
 def _disruption_ignored(workload: Workload, why: str, remedy: str) -> Results:
     if workload.labels.get(DISRUPTION_LABEL) == Disruption.ALL:
-        yield Finding(at=LABELS / DISRUPTION_LABEL, found=Disruption.ALL.value, why=why, remedy=remedy)
+        yield Finding(at=LABELS / DISRUPTION_LABEL, value=Disruption.ALL.value, why=why, remedy=remedy)

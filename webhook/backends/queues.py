@@ -148,7 +148,7 @@ def disagreeing(places: Iterable[Use], remedy: str) -> Iterator[Finding]:
         first = uses[0]
         if use.value != first.value:
             why = f"all pods of a gang are in one queue, and {first.path} is {shown(first.value)}"
-            yield Finding(at=use.path, found=use.value, why=why, remedy=remedy)
+            yield Finding(at=use.path, value=use.value, why=why, remedy=remedy)
 
 
 # The problems of a queue: its name, the place that names it, what messages call that place, and the facts.
@@ -176,39 +176,39 @@ class Queues:
     usable: Callable[[Any], bool] = lambda _: True
     closed: Callable[[str, FieldPath, str, Any], Iterator[Finding]] = lambda *_: iter(())
 
-    def known(self, facts: ClusterFacts) -> Mapping[str, Queue] | None:
+    def all_queues(self, facts: ClusterFacts) -> Mapping[str, Queue] | None:
         """Returns all Queues; None if they are unknown."""
         queues: Mapping[str, Queue] | None = getattr(facts, self.part)
         return queues
 
-    def offered(self, queues: Mapping[str, Queue]) -> tuple[str, ...]:
+    def suggested(self, queues: Mapping[str, Queue]) -> tuple[str, ...]:
         """Returns some leaves that take gangs, assuming that these are all queues."""
         return offered(name for name in leaves(queues) if self.usable(queues[name]))
 
     def judge(self, name: str, path: FieldPath, called: str, facts: ClusterFacts) -> Results:
         """Yields the problems of a queue, at the place that names it. Messages refer to the queue as `called`."""
-        queues = self.known(facts)
+        queues = self.all_queues(facts)
         if queues is None:
             yield Unjudged(path, f"the {self.project} Queues", part=self.part)
         elif (queue := queues.get(name)) is None:
             yield Finding(
                 at=path,
-                found=name,
+                value=name,
                 why=f"{called} names no Queue of this cluster, and {self.missing}",
                 remedy="name a Queue that exists, or create it first",
                 absent=Needed(self.part, name),
-                instead=self.offered(queues),
+                instead=self.suggested(queues),
             )
         elif children := children_of(name, queues):
             why = f"{called} has the child {shown(min(children))}, and {self.with_children}"
             remedy = "name one of its children"
-            yield Finding(at=path, found=name, why=why, remedy=remedy, instead=self.offered(children))
+            yield Finding(at=path, value=name, why=why, remedy=remedy, instead=self.suggested(children))
         elif not self.usable(queue):
             yield from self.closed(name, path, called, queue)
         elif (parent := missing_ancestor(queue.parent, queues, (self.root,))) is not None:
             why = f"{called} is below {shown(parent)}, which does not exist{self.orphaned}"
             remedy = f"{self.have_parent}, or name another queue"
-            yield Finding(at=path, found=name, why=why, remedy=remedy, absent=Needed(self.part, parent))
+            yield Finding(at=path, value=name, why=why, remedy=remedy, absent=Needed(self.part, parent))
 
 
 def judge_named(uses: Sequence[Use], context: Context[Any], judge: Judge, place: FieldPath) -> Results:
@@ -327,7 +327,7 @@ class QueueObjects:
         """Returns the rule about a Queue with an ancestor that neither exists nor is in `built_in`."""
 
         def check(stored: StoredObject, context: Context[Any]) -> Results:
-            name, queues = self._parent_of(stored), self.queues.known(context.facts)
+            name, queues = self._parent_of(stored), self.queues.all_queues(context.facts)
             if name is None or name in built_in:
                 return
             if queues is None:
@@ -338,7 +338,7 @@ class QueueObjects:
                 )
                 yield Finding(
                     at=self.parent,
-                    found=name,
+                    value=name,
                     why=f"{above}, and {why}",
                     remedy=f"{remedy}, or name another",
                     absent=Needed(self.queues.part, missing),
@@ -348,12 +348,12 @@ class QueueObjects:
             check
         )
 
-    def cycle(self, id: str, documentation: str, *, why: str) -> Rule:
+    def ancestor_cycle(self, id: str, documentation: str, *, why: str) -> Rule:
         """Returns the rule about a Queue that is its own ancestor."""
         root = self.queues.root
 
         def check(stored: StoredObject, context: Context[Any]) -> Results:
-            name, queues = self._parent_of(stored), self.queues.known(context.facts)
+            name, queues = self._parent_of(stored), self.queues.all_queues(context.facts)
             if name is None or (root is not None and root in {name, stored.name}):
                 return
             if (again := repeated_ancestor(stored.name, name, queues or {})) is None:
@@ -362,28 +362,28 @@ class QueueObjects:
             elif again != root:
                 yield Finding(
                     at=self.parent,
-                    found=name,
+                    value=name,
                     why=f"its ancestors form a cycle that includes {shown(again[:63])}, {why}",
                     remedy="name a parent that is not below this Queue",
                 )
 
         return self._rule(id, documentation, self.build("research", root), self.build("research", "team-a"))(check)
 
-    def in_use(self, id: str, documentation: str, *, why: str) -> Rule:
+    def parent_with_pod_groups(self, id: str, documentation: str, *, why: str) -> Rule:
         """Returns the rule about a Queue that becomes the first child of a queue with PodGroups."""
 
         def check(stored: StoredObject, context: Context[Any]) -> Results:
-            name, queues = self._parent_of(stored), self.queues.known(context.facts)
+            name, queues = self._parent_of(stored), self.queues.all_queues(context.facts)
             pod_groups: QueuedGroups | None = getattr(context.facts, self.queues.pod_groups)
             if name is None or name == self.queues.root:
                 return
-            using = None if pod_groups is None else next(iter(pod_groups.in_queue(name)), None)
+            using = None if pod_groups is None else next(iter(pod_groups.groups_in_queue(name)), None)
             if queues is None or (using is None and not context.facts.is_whole(self.queues.pod_groups)):
                 yield self._unknown("Queues" if queues is None else "PodGroups")
             elif using is not None and not children_of(name, queues).keys() - {stored.name}:
                 yield Finding(
                     at=self.parent,
-                    found=name,
+                    value=name,
                     why=f"PodGroup {shown('/'.join(using)[:80])} is in this parent, and {why}",
                     remedy="name a parent without PodGroups, or move or delete its PodGroups first",
                 )

@@ -100,7 +100,7 @@ async def _unproven(
     metadata = {"generateName": "rollcall-next-certificate-", "namespace": namespace, "labels": {NEXT_LABEL: path}}
     probe: Manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
     try:
-        answer = await client.told(requests.create(CONFIG_MAPS, probe, dry_run=True), allowed)
+        answer = await client.write_answer(requests.create(CONFIG_MAPS, probe, dry_run=True), allowed)
     except RequestFailed as error:
         return f"the API server was not asked about the next certificate: {error}"
     if f"{NEXT_WARNING}{fingerprint(leaf)}" in answer.warnings:
@@ -446,7 +446,7 @@ class CertificateMetrics:
         self.authorities.labels("next").set(_end(authority.next))
         self.leaf.set(_end(stored.serving.pair))
 
-    def at(self, now: RotationStep) -> None:
+    def show_step(self, now: RotationStep) -> None:
         """Sets the metric of the next step."""
         for step in RotationStep:
             self.step.labels(step.value).set(1 if step is now else 0)

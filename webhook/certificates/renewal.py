@@ -64,7 +64,7 @@ class AuthorityState:
     current: KeyPair | None = None
     next: KeyPair | None = None
     trouble: str = ""
-    asked: bool = False
+    rotation_requested: bool = False
     data: Mapping[str, bytes] | None = None
 
     def pair_of(self, certificate: x509.Certificate | None) -> KeyPair | None:
@@ -94,7 +94,7 @@ class ServingState:
     next: KeyPair | None = None
     authorities: tuple[x509.Certificate, ...] = ()
     trouble: str = ""
-    asked: bool = False
+    rotation_requested: bool = False
     data: Mapping[str, bytes] | None = None
 
 
@@ -159,7 +159,7 @@ class Stored:
         return tuple(targets.values()) or (default,)
 
     @property
-    def is_asked(self) -> bool:
+    def is_called(self) -> bool:
         """Whether the API server calls any webhook at all."""
         return any(configuration.hooks for configuration in self.registered)
 
@@ -186,8 +186,8 @@ def authority_state(secret: Manifest | None) -> AuthorityState:
             raise CertificateError("ca.key: missing")
     except CertificateError as error:
         certificates = distinct((*readable(data.get("ca.crt")), *readable(data.get("next.crt"))))
-        return AuthorityState(certificates, trouble=str(error), asked=requested, data=data)
-    return AuthorityState(trusted, current, following, asked=requested, data=data)
+        return AuthorityState(certificates, trouble=str(error), rotation_requested=requested, data=data)
+    return AuthorityState(trusted, current, following, rotation_requested=requested, data=data)
 
 
 def serving_state(secret: Manifest | None) -> ServingState:
@@ -431,7 +431,7 @@ def _authority_step(stored: Stored, now: datetime, settings: Certificates) -> Ac
             return None
         return NewAuthority(_drop_next(stored.authority.data), NEXT, "the next authority is not valid now")
     why = "" if authority.current is None else _end(authority.current.certificate, now, settings)
-    if not why and authority.asked:
+    if not why and authority.rotation_requested:
         why = "a rotation was requested"
     return NewAuthority(_drop_next(stored.authority.data), NEXT, why) if why else None
 
@@ -464,7 +464,7 @@ def _leaf_step(stored: Stored, now: datetime, settings: Certificates) -> Action 
     """Returns the step that repairs or renews the served certificate at once; None if there is none."""
     authority, serving = stored.authority, stored.serving
     signer, pair = authority.current, serving.pair
-    if pair is None and signer is None and stored.is_asked:
+    if pair is None and signer is None and stored.is_called:
         # Servers may still hold the pair that was in the Secret. The next pair is served only after the API server
         # trusts it.
         return None
@@ -490,7 +490,7 @@ def _renewal(pair: KeyPair, signer: KeyPair, stored: Stored, now: datetime, sett
     """Returns why a certificate must be renewed; empty if it need not be."""
     if missing := names_missing(pair.certificate, stored.hosts):
         return f"it is not for {', '.join(missing)}"
-    if stored.serving.asked and pair is stored.serving.pair:
+    if stored.serving.rotation_requested and pair is stored.serving.pair:
         return "a rotation was requested"
     return "it is due for renewal" if now >= _leaf_due(pair, signer, now, settings) else ""
 
@@ -531,7 +531,7 @@ def _rotation_step(stored: Stored, now: datetime, seen: SeenCertificates, settin
         return Issue(signer, NEXT, "it is not valid now")
     if why := _renewal(ready, signer, stored, now, settings):
         return Issue(signer, NEXT, why)
-    if stored.is_asked and seen.proven != fingerprint(ready.certificate):
+    if stored.is_called and seen.proven != fingerprint(ready.certificate):
         return ProbeTrust(ready.certificate)
     return Switch(ready, signer)
 

@@ -113,7 +113,7 @@ def status_of(snapshot: CertificateSnapshot, settings: Certificates) -> dict[str
         "selfManaged": kept,
         "step": _step(snapshot, settings).value if kept else None,
         "asked": [
-            name for name, requested in (("ca", stored.authority.asked), ("leaf", stored.serving.asked)) if requested
+            name for name, requested in (("ca", stored.authority.rotation_requested), ("leaf", stored.serving.rotation_requested)) if requested
         ],
         "authority": {
             "current": [
@@ -269,7 +269,7 @@ async def until_rotated(
     while True:
         snapshot = await read_snapshot(client, namespace, clock=clock)
         stored = snapshot.stored
-        pending = stored.authority.asked if before.authority else stored.serving.asked
+        pending = stored.authority.rotation_requested if before.authority else stored.serving.rotation_requested
         now = _current(snapshot, authority=before.authority)
         action = plan(stored, snapshot.now, SeenCertificates(), Certificates(self_managed=True, renew_at=1.0))
         if not pending and now != before.fingerprint and (not before.authority or isinstance(action, Idle)):

@@ -494,7 +494,7 @@ def test(
 
     settings = judging_files(configured(config), scheduler)
     shapes = load_shapes(Path(shape)) if Path(shape).exists() else built_in_forms(_built_in_name(shape))
-    settings = replace(settings, kinds=settings.kinds.with_declared(shapes))
+    settings = replace(settings, kinds=settings.kinds.add_declared(shapes))
     tested = {form.group_kind for form in shapes}
     documents = [document for path in files_of([Path(sample) for sample in samples]) for document in read_file(path)]
     cluster_facts = one_world(with_field_names(ClusterFacts()), documents, settings.kinds)

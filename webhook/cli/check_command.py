@@ -409,17 +409,17 @@ def check(  # noqa: PLR0913 - one parameter for each option
     report, worlds = judged()
     options = ReportOptions(failing(fail_on, strict=strict), quiet, statistics, list_ignored)
     if diff:
-        add_fixes(report, worlds.of, settings, most=None)
+        add_fixes(report, worlds.facts_for, settings, most=None)
         print_diff(report)
     elif fix and not report.unreadable:
-        add_fixes(report, worlds.of, settings, most=None)
+        add_fixes(report, worlds.facts_for, settings, most=None)
         if write_fixes(report):
             report, worlds = judged()
     if write_to is not None:
         write_baseline(write_to, report)
     if not diff:
         if output in WITH_FIXES:
-            add_fixes(report, worlds.of, settings)
+            add_fixes(report, worlds.facts_for, settings)
         print_report(report, options, output)
     for reason in report.unreadable:
         tell(str(reason))
@@ -441,11 +441,11 @@ def judge_inputs(inputs: list[str], report: Report, cluster_facts: ClusterFacts,
     documents, report.unreadable = read_inputs(inputs)
     # Files that are applied together are judged together: the labels of a namespace, the parent of a PodGroup.
     worlds = Worlds(cluster_facts, documents, settings.kinds)
-    report.remark(worlds.remarks)
+    report.add_remarks(worlds.remarks)
     now = MACHINE_CLOCK.now()
     for document in documents:
         try:
-            report.add(document, judge(document.manifest, worlds.of(document), settings, now))
+            report.add(document, judge(document.manifest, worlds.facts_for(document), settings, now))
         except (ReviewError, TooLarge) as error:
             report.unreadable.append(InputError(document.source, str(error), document.line, 1))
     return worlds

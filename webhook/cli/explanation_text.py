@@ -219,7 +219,7 @@ def _view(view: SchedulerView, chosen: str, out: Console, *, edited: bool) -> No
         _edit(view.edit, out)
     elif edited and opinion.answer is OpinionAnswer.REFUSED:
         # Only the author knows a missing value for which the facts offer none.
-        valueless = any(denial.found is None and not denial.instead for denial in opinion.denials)
+        valueless = any(denial.value is None and not denial.instead for denial in opinion.denials)
         say(out, 2, f"{_VALUE_MISSING if valueless else _NOT_FOUND}; see what to do above")
 
 
@@ -241,7 +241,7 @@ def _honour(honour: Honour, out: Console) -> None:
         say(out, 3, f"why  {support.why}")
         say(out, 3, f"do   {support.remedy}")
     for index, finding in enumerate(honour.findings):
-        say(out, 3, f"at   {finding.at}: {shown(finding.found)}")
+        say(out, 3, f"at   {finding.at}: {shown(finding.value)}")
         # Printed once if many places have the same fault.
         following = honour.findings[index + 1 : index + 2]
         if not following or (following[0].why, following[0].remedy) != (finding.why, finding.remedy):
@@ -253,7 +253,7 @@ def _finding(finding: Finding, out: Console, depth: int) -> None:
     word = "error" if finding.action is Action.DENY else "warning"
     style = "bold red" if finding.action is Action.DENY else "yellow"
     out.print(Text.assemble("    " * depth, (word, style), f" {finding.rule}"))
-    say(out, depth + 1, f"at   {finding.at}: {shown(finding.found)}")
+    say(out, depth + 1, f"at   {finding.at}: {shown(finding.value)}")
     say(out, depth + 1, f"why  {finding.why}")
     say(out, depth + 1, f"do   {finding.remedy}")
 
@@ -289,7 +289,7 @@ def print_row(row: Sequence[str], widths: Sequence[int], styles: Mapping[int, st
     out.print(line, overflow="ellipsis", no_wrap=True, crop=out.is_terminal)
 
 
-_CODES = {Standing.CAN: CLEAN, Standing.CANNOT: REFUSED, Standing.NOT_TOLD: NOT_EVALUATED}
+_CODES = {Standing.CAN: CLEAN, Standing.CANNOT: REFUSED, Standing.UNKNOWN: NOT_EVALUATED}
 _TREE_ANSWERS = {Standing.CAN: ("can start", "green"), Standing.CANNOT: ("can never start", "bold red")}
 _NOT_TOLD = ("not known whether it can start", "cyan")
 # The first causes are printed: the later ones often follow from them.
@@ -302,8 +302,8 @@ def print_tree(judged_tree: FoundTree, out: Console) -> None:
     answer, style = _TREE_ANSWERS.get(judged_tree.verdict.standing, _NOT_TOLD)
     lead = Text.assemble("    ", (answer, style))
     first, *others = [str(cause) for cause in judged_tree.verdict.causes] or [""]
-    if judged_tree.verdict.standing is Standing.NOT_TOLD:
-        first = judged_tree.untold
+    if judged_tree.verdict.standing is Standing.UNKNOWN:
+        first = judged_tree.missing_facts
     out.print(lead + (f": {printable(first)}" if first else ""))
     for other in others[: _MOST_CAUSES - 1]:
         say(out, 2, f"and {other}")
@@ -366,7 +366,7 @@ def print_explanations(
     explained_documents: list[ExplainedDocument] = []
     others: list[MisnamedObject] = []
     for document in documents:
-        cluster_facts = worlds.of(document)
+        cluster_facts = worlds.facts_for(document)
         try:
             explained = list(explain_document(document.manifest, cluster_facts, settings, MACHINE_CLOCK.now()))
         except (ReviewError, TooLarge) as error:

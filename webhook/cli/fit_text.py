@@ -81,7 +81,7 @@ _IS_FILE = (".yaml", ".yml", ".json")
 class NamedObject(NamedTuple):
     """An object of a cluster, as it was named."""
 
-    said: str
+    argument: str
     resource: Resource
     name: str
 
@@ -124,17 +124,17 @@ async def _documents(references: Sequence[NamedObject], namespace: str, access: 
             raw = (await client.get(read(reference.resource, reference.name, namespace))).content
             api = reference.resource.api
             typed = {"apiVersion": f"{api.group}/{api.version}".lstrip("/"), "kind": api.kind, **raw}
-            documents.append(_document(reference.said, typed))
+            documents.append(_document(reference.argument, typed))
             if reference.resource == POD_GANGS.resource:
                 documents += [
-                    _document(reference.said, pod) async for pod in _pods_of(client, namespace, reference.name)
+                    _document(reference.argument, pod) async for pod in _pods_of(client, namespace, reference.name)
                 ]
     except NotFound:
         raise InputError(
-            reference.said, f"there is no {reference.resource.api.kind} {namespace}/{reference.name}"
+            reference.argument, f"there is no {reference.resource.api.kind} {namespace}/{reference.name}"
         ) from None
     except RequestFailed as error:
-        raise FactsUnavailable(f"{reference.said} cannot be read: {error}") from None
+        raise FactsUnavailable(f"{reference.argument} cannot be read: {error}") from None
     finally:
         await client.close()
     return documents
@@ -190,7 +190,7 @@ def print_entry(entry: FitEntry, out: Console) -> None:
 def _fields(entry: FitEntry) -> Iterator[tuple[str, str]]:
     verdict, witness, now = entry.verdict, entry.verdict.witness, entry.now
     if witness is not None:
-        yield "at", f"{witness.at}: {shown(witness.found)}"
+        yield "at", f"{witness.at}: {shown(witness.value)}"
         yield "why", witness.why
         yield "do", witness.remedy
     for cause in verdict.causes:
@@ -224,12 +224,12 @@ class JudgedDocument(NamedTuple):
     """What was found in one document."""
 
     document: Document
-    found: DocumentFit
+    fit: DocumentFit
 
     @property
     def place(self) -> Position:
         """The position of the workload."""
-        return position_in(self.document, self.found.at)
+        return position_in(self.document, self.fit.at)
 
 
 def print_fits(
@@ -248,7 +248,7 @@ def print_fits(
     if not judged_documents:
         tell("nothing to judge: no workload")
         return UNREADABLE
-    return _code_of([document.found for document in judged_documents], strict=strict)
+    return _code_of([document.fit for document in judged_documents], strict=strict)
 
 
 def _code_of(fits: list[DocumentFit], *, strict: bool) -> int:
@@ -272,7 +272,7 @@ def judged(documents: list[Document], worlds: Worlds, settings: Settings, effort
     pods = pods_of_gangs(raw for raw in every if kind_of(raw)[::2] == POD)
     for document in documents:
         try:
-            for fit in fits_in(document.manifest, worlds.of(document), settings, effort, pods):
+            for fit in fits_in(document.manifest, worlds.facts_for(document), settings, effort, pods):
                 if fit.broken is not None:
                     path, why = fit.broken
                     place = document.position(FieldPath((*fit.at.parts, *path.parts)))
@@ -284,31 +284,31 @@ def judged(documents: list[Document], worlds: Worlds, settings: Settings, effort
 
 
 def _print(judged_documents: list[JudgedDocument], remarks: list[FactRemark], output: Picture) -> None:
-    entries = [document.found.entry for document in judged_documents if document.found.entry is not None]
+    entries = [document.fit.entry for document in judged_documents if document.fit.entry is not None]
     if output is not Picture.JSON:
         for remark in remarks:
             tell(str(remark))
     if output in {Picture.MERMAID, Picture.SVG}:
         # A picture shows gangs alone.
         for document in judged_documents:
-            if document.found.note:
-                tell(f"{document.place}: {document.found.note}")
+            if document.fit.note:
+                tell(f"{document.place}: {document.fit.note}")
     match output:
         case Picture.JSON:
             gangs = [
-                document.found.entry.as_json() | document.place.as_json()
+                document.fit.entry.as_json() | document.place.as_json()
                 for document in judged_documents
-                if document.found.entry is not None
+                if document.fit.entry is not None
             ]
             notes = [
                 position_in(remark.document, remark.at).as_json() | {"message": remark.message} for remark in remarks
             ]
             notes += [
-                document.place.as_json() | {"message": document.found.note}
+                document.place.as_json() | {"message": document.fit.note}
                 for document in judged_documents
-                if document.found.note
+                if document.fit.note
             ]
-            left_out = [_left_out(document) for document in judged_documents if document.found.left_out]
+            left_out = [_left_out(document) for document in judged_documents if document.fit.left_out]
             typer.echo(as_json_text({"fitVersion": FIT_VERSION, "gangs": gangs, "notJudged": left_out, "notes": notes}))
         case Picture.MERMAID:
             typer.echo(flowchart([fit_picture(entry) for entry in entries]), nl=False)
@@ -319,20 +319,20 @@ def _print(judged_documents: list[JudgedDocument], remarks: list[FactRemark], ou
 
 
 def _left_out(document: JudgedDocument) -> dict[str, Any]:
-    kind, namespace, name = document.found.workload
-    return {"kind": kind, "namespace": namespace, "name": name, **document.place.as_json(), "why": document.found.note}
+    kind, namespace, name = document.fit.workload
+    return {"kind": kind, "namespace": namespace, "name": name, **document.place.as_json(), "why": document.fit.note}
 
 
 def _print_text(judged_documents: list[JudgedDocument]) -> None:
     out = console()
     before: object = None
     for document in judged_documents:
-        if (head := (document.document, document.found.at)) != before:
+        if (head := (document.document, document.fit.at)) != before:
             before = head
-            kind, namespace, name = document.found.workload
+            kind, namespace, name = document.fit.workload
             print_head(document.place, f"{kind} {namespace}/{name}", out)
-        if document.found.note:
-            say(out, 1, document.found.note)
+        if document.fit.note:
+            say(out, 1, document.fit.note)
             out.print()
-        if document.found.entry is not None:
-            print_entry(document.found.entry, out)
+        if document.fit.entry is not None:
+            print_entry(document.fit.entry, out)

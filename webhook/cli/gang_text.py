@@ -270,17 +270,17 @@ def explain_gangs(
         async with looking(settings, access) as look:
             for match in matches:
                 kind, space = _KINDS[match["kind"]], match["namespace"] or namespace or access.namespace or "default"
-                gangs = list(look.named(kind, space, match["name"]))
+                gangs = list(look.gangs_of_object(kind, space, match["name"]))
                 room = await look.read_room()
                 waiting = [health.key for health, _ in gangs if health.may_have_strangers]
                 if await look.read_strangers(waiting) or room:
-                    gangs = list(look.named(kind, space, match["name"]))
+                    gangs = list(look.gangs_of_object(kind, space, match["name"]))
                 tell_strangers_unknown(look)
                 if not gangs:
                     tell(f"there is no {kind} {space}/{match['name']}{_WITHOUT.get(kind, _WITHOUT_ANY)}")
                     code = UNREADABLE
                 for health, pods in gangs:
-                    if health.in_trouble and code == CLEAN:
+                    if health.is_troubled and code == CLEAN:
                         code = REFUSED
                     healths.append(health)
                     if not as_json:

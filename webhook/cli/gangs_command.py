@@ -270,7 +270,7 @@ async def _remedy(settings: Settings, access: Access, namespace: str, name: str,
         if chosen is None:
             typer.echo(f"{of_gang}: {gang.word}: no remedy is known" + (f": {gang.why}" if gang.why else ""))
             return REFUSED
-        typer.echo(f"{of_gang}: {chosen.cause}: {chosen.found}")
+        typer.echo(f"{of_gang}: {chosen.cause}: {chosen.problem}")
         if dry_run:
             typer.echo(f"the remedy ({chosen.act}) would be: {chosen.done}")
             return CLEAN

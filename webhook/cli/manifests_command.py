@@ -416,7 +416,7 @@ def crds(*, config: Configuration = None, output: Output = Format.TEXT) -> None:
     kinds = needed_kinds(configured(config))
     if output is Format.JSON:
         rows = [
-            {"name": kind.name, "version": kind.version, "wantedBy": list(kind.wanted_by), "required": kind.required}
+            {"name": kind.name, "version": kind.version, "wantedBy": list(kind.users), "required": kind.required}
             for kind in kinds
         ]
         typer.echo(as_json_text(rows))
@@ -425,7 +425,7 @@ def crds(*, config: Configuration = None, output: Output = Format.TEXT) -> None:
     typer.echo("# Rollcall defines no kinds. Kinds of other projects that it needs, or reads if they are served:")
     for kind in kinds:
         need = "required" if kind.required else "optional"
-        typer.echo(f"# {kind.name:<{width}}  {kind.version:<8}  {need}  {', '.join(kind.wanted_by)}")
+        typer.echo(f"# {kind.name:<{width}}  {kind.version:<8}  {need}  {', '.join(kind.users)}")
 
 
 @manifests_app.command()

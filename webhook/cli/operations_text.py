@@ -32,7 +32,7 @@ _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE
 def print_diagnosis(diagnosis: Diagnosis, out: Console) -> None:
     """Prints the whole diagnosis."""
     for level in Severity:
-        for problem in diagnosis.of(level):
+        for problem in diagnosis.problems_of(level):
             _print(problem, out)
     for unknown in diagnosis.not_known:
         out.print(Text.assemble(("not known", "cyan"), f" {unknown.check}"))
@@ -42,7 +42,7 @@ def print_diagnosis(diagnosis: Diagnosis, out: Console) -> None:
 
 def summary(diagnosis: Diagnosis) -> str:
     """Returns one line: how many checks ran, and their results."""
-    counts = [counted(len(diagnosis.of(level)), level.value) for level in Severity if diagnosis.of(level)]
+    counts = [counted(len(diagnosis.problems_of(level)), level.value) for level in Severity if diagnosis.problems_of(level)]
     if diagnosis.not_known:
         counts.append(f"{len({unknown.check for unknown in diagnosis.not_known})} not known")
     return ", ".join([counted(len(diagnosis.checks), "check"), *(counts or ["no problems found"])])
@@ -51,7 +51,7 @@ def summary(diagnosis: Diagnosis) -> str:
 def _print(problem: DiagnosedProblem, out: Console) -> None:
     symptom = problem.symptom
     out.print(Text.assemble((problem.level.value, _STYLES[problem.level]), f" {problem.check}"))
-    _fields(out, [("where", symptom.where), ("found", symptom.found), ("why", symptom.why), ("do", symptom.remedy)])
+    _fields(out, [("where", symptom.where), ("found", symptom.observation), ("why", symptom.why), ("do", symptom.remedy)])
 
 
 def _fields(out: Console, fields: list[tuple[str, str]]) -> None:
@@ -114,10 +114,10 @@ def _section(check: Check) -> Iterator[str]:
         yield ""
         yield paragraph
     yield from ("", "Output:", "", "```text")
-    for problem in examine(check.fails(), [check]).found:
+    for problem in examine(check.fails(), [check]).problems:
         symptom = problem.symptom
         yield f"{problem.level} {problem.check}"
-        yield from (f"    where  {symptom.where}", f"    found  {symptom.found}")
+        yield from (f"    where  {symptom.where}", f"    found  {symptom.observation}")
         yield from (f"    why    {symptom.why}", f"    do     {symptom.remedy}")
     yield "```"
 

@@ -89,7 +89,7 @@ def print_rendered(
     objects: list[Rendered] = []
     code, not_judged = CLEAN, False
     for item in (item for document in documents for item in _items(document)):
-        cluster_facts = worlds.of(item.document)
+        cluster_facts = worlds.facts_for(item.document)
         try:
             for rendered in _render(item, cluster_facts, settings):
                 if isinstance(rendered, Rendered):

@@ -278,9 +278,9 @@ class Client:
 
         `allowed` is called at the last moment and may raise: then the API server never gets the whole request.
         """
-        return (await self.told(write, allowed)).content
+        return (await self.write_answer(write, allowed)).content
 
-    async def told(self, write: Write, allowed: Callable[[], None] | None = None) -> ApiAnswer:
+    async def write_answer(self, write: Write, allowed: Callable[[], None] | None = None) -> ApiAnswer:
         """Returns the whole answer to a change. See `write`."""
         headers = {"accept": JSON, "content-type": write.content_type}
         content = orjson.dumps(write.body)

@@ -304,7 +304,7 @@ def live_facts(
     """Returns the facts that the enabled schedulers need. With `objects`, for admission, also gang objects that other
     programs write; without, for the reconciler, which makes gangs. The other arguments are those of `LiveFacts`.
     """
-    judging = settings.with_shadows if objects else (settings,)
+    judging = settings.all_settings if objects else (settings,)
     profiles = [profile for settings in judging for profile in settings.profiles.values()]
     schemas = [required_field.api for profile in profiles for required_field in profile.backend.required_fields]
     projections = followed_projections(settings, objects=objects)

@@ -103,7 +103,7 @@ def workload_kinds(raw: object, problems: list[Problem], documents: Iterable[obj
     if not (shapes or section.disabled):
         return built_in_kinds()
     disabled = {shape.group_kind for name, shape in built_in.items() if name in section.disabled}
-    return WorkloadKinds(tuple(shape for shape in built_in.values() if shape.group_kind not in disabled)).with_declared(
+    return WorkloadKinds(tuple(shape for shape in built_in.values() if shape.group_kind not in disabled)).add_declared(
         shapes
     )
 

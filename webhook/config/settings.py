@@ -110,7 +110,7 @@ class BoundRules:
             )
         return bound
 
-    def about(self, *subjects: Subject) -> BoundRules:
+    def select(self, *subjects: Subject) -> BoundRules:
         """Returns those that judge one of `subjects`, so that no request has to skip the others."""
         return BoundRules(bound for bound in self._every if bound.rule.subject in subjects)
 
@@ -186,20 +186,20 @@ class Profile:
         self.every_rule = (*GENERAL_RULES, *backend.rules)
         self.rules = bind(self.every_rule, general, specific)
         # The rules about a PodCliqueSet with its pods, and the rules about a pod.
-        self.set_rules = self.rules.about(Subject.WORKLOAD, Subject.ANY_WORKLOAD, Subject.POD, Subject.CHANGE)
-        self.pod_rules = self.rules.about(Subject.POD)
+        self.set_rules = self.rules.select(Subject.WORKLOAD, Subject.ANY_WORKLOAD, Subject.POD, Subject.CHANGE)
+        self.pod_rules = self.rules.select(Subject.POD)
         # The rules about a workload of another kind and its pod templates.
-        self.opted_in_rules = self.rules.about(*OF_OPTED_IN, Subject.OPTED_IN_CHANGE, Subject.POD)
+        self.opted_in_rules = self.rules.select(*OF_OPTED_IN, Subject.OPTED_IN_CHANGE, Subject.POD)
         self.seal = seal_of(self.every_rule, backend.settings)
-        self.creation_rules = self.rules.about(Subject.POD_CREATION)
-        self.part_rules = self.rules.about(Subject.PART)
-        self.unknown_rules = self.rules.about(Subject.UNKNOWN_OWNER)
-        self.scale_rules = self.rules.about(Subject.SCALE)
+        self.creation_rules = self.rules.select(Subject.POD_CREATION)
+        self.part_rules = self.rules.select(Subject.PART)
+        self.unknown_rules = self.rules.select(Subject.UNKNOWN_OWNER)
+        self.scale_rules = self.rules.select(Subject.SCALE)
         self.independent_rules = self.rules.independent()
         # The rules about gang objects and other pods.
-        self.object_rules = self.rules.about(Subject.OBJECT)
+        self.object_rules = self.rules.select(Subject.OBJECT)
         # The rules about the names in an object of any kind, by their subject.
-        self.name_rules = {subject: self.rules.about(subject) for subject in (Subject.KEYS, Subject.MANIFEST)}
+        self.name_rules = {subject: self.rules.select(subject) for subject in (Subject.KEYS, Subject.MANIFEST)}
         # The kinds of objects that it has rules about, besides PodCliqueSets and pods: in a cluster, in files.
         self.judged = backend.judged_kinds
         self.judged_in_files = backend.judged_in_files
@@ -371,7 +371,7 @@ class Settings:
         object.__setattr__(self, "exempt_users", exempt)
 
     @property
-    def with_shadows(self) -> tuple[Settings, ...]:
+    def all_settings(self) -> tuple[Settings, ...]:
         """These settings and those of the shadows: all that admissions are judged by."""
         return (self, *(shadow.settings for shadow in self.shadows))
 

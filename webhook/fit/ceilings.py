@@ -173,7 +173,7 @@ def _refusals(member: MemberShape, strictest: Mapping[str, _Bounds]) -> Iterator
                     family=FitFamily.QUOTA,
                     scope=FitScope.EVER,
                     at=at,
-                    found=value,
+                    value=value,
                     why=f"{why}, so no pod of {member.called} is created",
                     remedy=remedy,
                     condition=_CONDITION,
@@ -274,7 +274,7 @@ def _stated_by_pod(template: PodTemplate) -> _Stated:
     spec = {**template.spec, "overhead": None, "resources": {"requests": stated["requests"]}}
     requests = {name: amount for name, amount in total_requests(spec).items() if amount is not None}
     at = template.spec_path / ("resources" if resources else "containers")
-    return _Stated(at, requests, exact_limits(template.with_spec({**template.spec, "resources": stated})))
+    return _Stated(at, requests, exact_limits(template.replace_spec({**template.spec, "resources": stated})))
 
 
 def _written(resource: str, amount: Fraction) -> str:
@@ -509,7 +509,7 @@ def _refusal(
         family=FitFamily.QUEUE,
         scope=FitScope.EVER,
         at=by_kueue.path or LABELS / kueue.QUEUE_NAME,
-        found=amount_of(resource, needed),
+        value=amount_of(resource, needed),
         why=f"{what} {amount_of(resource, needed)}, and the ClusterQueue {shown(name)} gives {amount(resource, most)} "
         "at most, so Kueue never admits it",
         remedy="request less, raise the quota, or name a LocalQueue of a larger ClusterQueue",
@@ -604,7 +604,7 @@ def _witness(ceiling: Ceiling, resource: str, needed: int, limit: int, need: Nee
         family=ceiling.family,
         scope=ceiling.scope,
         at=ceiling.at or roles[0].at,
-        found=amount_of(resource, needed),
+        value=amount_of(resource, needed),
         why=f"the gang requests at least {amount_of(resource, needed)}; {called} allows {amount_of(resource, limit)}",
         remedy=", or ".join(filter(None, (_smaller(roles, resource, needed - limit, need, weight), ceiling.cure)))
         or f"raise {called}, or request less",

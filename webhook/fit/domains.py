@@ -49,7 +49,7 @@ def membership_of(node: NodeClass, partition: Partition, of_nodes: Mapping[str, 
         return DomainMembership(
             tuple(dict.fromkeys(name for member in node.nodes for name in of_nodes.get(member, ())))
         )
-    missing = [key for key in (*partition.keys, *partition.wanted) if key not in node.labels]
+    missing = [key for key in (*partition.keys, *partition.required_keys) if key not in node.labels]
     if missing and node.future:
         return _EVERY
     if partition.lacks(node.labels):
@@ -109,10 +109,10 @@ def partition_key(partition: Partition) -> tuple[Any, ...]:
     """Returns what makes two partitions equal. That of members is their identity: they are long."""
     return (
         partition.keys,
-        partition.wanted,
+        partition.required_keys,
         partition.own_domain,
         id(partition.members),
-        partition.named,
+        partition.noun,
         partition.filled,
     )
 
@@ -127,7 +127,7 @@ def _domains_in(area: Area, partition: Partition, ground: Ground, deeper: Sequen
     every: list[int] = []
     of_nodes = domains_by_node(partition)
     # A partition by one label is the common one, and large.
-    by_label = partition.members is None and len(partition.keys) == 1 and not partition.wanted
+    by_label = partition.members is None and len(partition.keys) == 1 and not partition.required_keys
     label = partition.keys[0] if by_label else None
     room_classes = ground.room.classes
     for index in area.classes:
@@ -435,7 +435,7 @@ def domain_rooms_of(packing: Packing, room: Room, free: Room | None = None) -> t
     total, nodes = _sums(room.classes, partition, resources)
     left = {} if free is None else _sums(free.classes, partition, resources)[0]
     nothing = dict.fromkeys(resources, 0)
-    called = "" if partition is None else partition.named
+    called = "" if partition is None else partition.noun
     return tuple(
         DomainRoom(called, name, nodes[name], total[name], None if free is None else left.get(name, nothing))
         for name in sorted(total)

@@ -230,9 +230,9 @@ class _Trial:
         """Returns the broader domain, or none, with which the gang fits."""
         for partition in _partitions(self.need):
             if partition.broader is not None and self._fits(_within(self.need, partition, partition.broader)):
-                return f"require one {partition.broader.named} instead of one {partition.named}"
+                return f"require one {partition.broader.noun} instead of one {partition.noun}"
             if self._fits(_within(self.need, partition, None)):
-                return f"do not require one {partition.named}"
+                return f"do not require one {partition.noun}"
         return ""
 
     def _largest(self, most: int, changed: Callable[[int], Need]) -> int:
@@ -468,7 +468,7 @@ class Usage(NamedTuple):
     counted: Callable[[str, int], PodAmounts] = as_stated
 
     @classmethod
-    def of(cls, facts: ClusterFacts, counted: Callable[[str, int], PodAmounts] = as_stated) -> Usage:
+    def from_facts(cls, facts: ClusterFacts, counted: Callable[[str, int], PodAmounts] = as_stated) -> Usage:
         """Returns what is used, by the facts of a cluster whose pods on nodes are known."""
         nodes = (facts.nodes or {}).values()
         return cls(
@@ -482,7 +482,7 @@ class Usage(NamedTuple):
     def by_node(self, without: Collection[ObjectKey] = ()) -> dict[str, dict[str, int]]:
         """Returns what is used on each node, without the pods of some gangs, by namespace and name."""
         used: dict[str, dict[str, int]] = {}
-        gone = {pod for gang in without for pod in self.pods.of_gang(*gang)}
+        gone = {pod for gang in without for pod in self.pods.pods_of_gang(*gang)}
         for node in self.pods.nodes:
             self._add(used, node, self.pods.used_on(node).items())
         for key in gone:
@@ -632,7 +632,7 @@ def _running_in(packing: Packing, room: Room, usage: Usage, domain: DomainRoom) 
         for node in node_class.nodes if node_class.roles else ():
             if domain.name not in numbers_in(node_class._replace(nodes=(node,), number=1), partition, of_nodes):
                 continue
-            for key in usage.pods.on(node):
+            for key in usage.pods.pods_on(node):
                 pod = usage.pods[key]
                 if pod.gang is not None:
                     counted = (part for resource, amount in pod.amounts for part in usage.counted(resource, amount))

@@ -45,7 +45,7 @@ class PlacementState:
         pods = self.cells.get((key, cell))
         return self.before.pods_in(key, cell) if pods is None and self.before is not None else pods
 
-    def kept(self) -> PlacementState:
+    def keep(self) -> PlacementState:
         """Returns the state that this one began with, with what was placed since."""
         assert self.before is not None  # noqa: S101 - the first state is never an attempt
         self.before.bins.update(self.bins)
@@ -182,7 +182,7 @@ class FirstFit:
                 attempt = PlacementState(state)
                 before = len(self._copies)
                 if self._all_free(content, number, places, domain, attempt):
-                    attempt.kept()
+                    attempt.keep()
                     del places[-number:]
                     break
                 del self._copies[before:]
@@ -229,7 +229,7 @@ class FirstFit:
                     next_state = self._in_a_domain(child.part, place, area, state)
                 else:
                     attempt = self._content(child.part, place, area, PlacementState(state))
-                    next_state = None if attempt is None else attempt.kept()
+                    next_state = None if attempt is None else attempt.keep()
                 if next_state is None:
                     break
                 state, left = next_state, left - 1
@@ -243,7 +243,7 @@ class FirstFit:
             if key in self._failed or not self._may_fit(part, domain):
                 continue
             if (next_state := self._content(part, path, domain, PlacementState(state))) is not None:
-                return next_state.kept()
+                return next_state.keep()
             if not domain.single:
                 self._failed.add(key)
         return None

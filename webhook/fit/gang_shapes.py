@@ -128,12 +128,12 @@ class ControllerChanges(NamedTuple):
     tolerations: tuple[Manifest, ...] = ()
     left_out: tuple[str, ...] = ()
 
-    def made(self, template: PodTemplate) -> PodTemplate:
+    def apply(self, template: PodTemplate) -> PodTemplate:
         """Returns a template with the tolerations. Raises `Malformed`."""
         if not self.tolerations:
             return template
         tolerations = sequence(template.spec.get("tolerations"))
-        return template.with_spec({**template.spec, "tolerations": [*tolerations, *self.tolerations]})
+        return template.replace_spec({**template.spec, "tolerations": [*tolerations, *self.tolerations]})
 
 
 NO_CHANGES = ControllerChanges()
@@ -275,7 +275,7 @@ def _member_of_part(
     label = NAME_LABELS.get(workload.kind)
     has_name_label = _is_named(workload.raw) and len(workload.name) <= LABEL_VALUE_LIMIT
     written = {label: workload.name} if label is not None and has_name_label else {}
-    template = changes.made(part.template)
+    template = changes.apply(part.template)
     name = f"{gang.name}-{role}"
     return MemberShape(name, part.place, template, needed, pods, role=role, part=member, written=written)
 
@@ -499,7 +499,7 @@ def _ungated(template: PodTemplate) -> PodTemplate:
     gates = sequence(template.spec.get("schedulingGates"))
     if all(text(mapping(gate).get("name")) in _ADDS_NOTHING for gate in gates):
         return template
-    return template.with_spec({**template.spec, "tolerations": [_TOLERATES_ALL]})
+    return template.replace_spec({**template.spec, "tolerations": [_TOLERATES_ALL]})
 
 
 def shape_of_templates(podgang: PodGang, pods: Mapping[str, Sequence[PodTemplate]], record: Record) -> GangShape:

@@ -160,7 +160,7 @@ def traits_of(packing: Packing) -> NodeTraits:
             roles[need.role.name, need.role.pods.eligibility] = need.role
     shown: set[str] = set()
     for partition in partitions.values():
-        shown.update(partition.keys, partition.wanted)
+        shown.update(partition.keys, partition.required_keys)
     resources: dict[str, None] = {}
     for role in roles.values():
         shown.update(rule.key for rule in role.pods.apart)

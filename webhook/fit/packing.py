@@ -92,7 +92,7 @@ class NodeGrowth(NamedTuple):
 
     grows: bool
     why: str = ""
-    known: bool = True
+    certain: bool = True
 
 
 FIXED = NodeGrowth(grows=False)
@@ -115,7 +115,7 @@ def growth_of(facts: ClusterFacts, settings: FitSettings) -> NodeGrowth:
     unread = next((part for part, growers in _growers(facts) if growers is None and _is_served(facts, part)), None)
     if unread is None:
         return FIXED
-    return NodeGrowth(grows=True, why=f"{_CALLED[unread]}, which could not be read", known=False)
+    return NodeGrowth(grows=True, why=f"{_CALLED[unread]}, which could not be read", certain=False)
 
 
 def startup_taints(facts: ClusterFacts) -> frozenset[Taint]:
@@ -151,12 +151,12 @@ class Partition(NamedTuple):
     Volcano's HyperNodes; these may overlap. `filled`: a node with an empty value of a key is in no domain either.
     """
 
-    named: str
+    noun: str
     keys: tuple[str, ...] = ()
     at: FieldPath | None = None
     own_domain: bool = False
     # All of these must be there, too: KAI wants the label of every level of its Topology.
-    wanted: tuple[str, ...] = ()
+    required_keys: tuple[str, ...] = ()
     members: Mapping[str, frozenset[str]] | None = None
     # The next broader partition that the gang may require instead, for the remedy.
     broader: Partition | None = None
@@ -314,7 +314,7 @@ class PodReading:
     gpus_by_claims: bool = False
     devices_by_class: bool = True
 
-    def under(self, settings: FitSettings) -> PodReading:
+    def restrict(self, settings: FitSettings) -> PodReading:
         """Returns the reading without what the scheduler ignores by its own configuration: resources, and filters."""
         rules, off = self.requests, settings.disabled_filters
         ignored = rules.ignored | settings.ignored_resources
@@ -375,7 +375,7 @@ def needs_of(
         return PodNeeds({}, Eligibility(), unjudged=("spec.nodeName places the pods without a scheduler",))
     request, unjudged = requests_of(template, reading.requests, stored=stored)
     devices = [resource for resource in template.resources if is_device(resource)]
-    eligibility = Eligibility.of(template.spec, stored=stored, resources=devices)
+    eligibility = Eligibility.from_spec(template.spec, stored=stored, resources=devices)
     spread = spread_of(template) if reading.spread else ()
     left_out = (
         *(affinity_left_out(template) if reading.apart else ()),
@@ -389,7 +389,7 @@ def needs_of(
     )
     return PodNeeds(
         request,
-        eligibility.without(affinity=not reading.affinity, taints=not reading.taints),
+        eligibility.relax(affinity=not reading.affinity, taints=not reading.taints),
         ports_of(template.spec, stored=stored) if reading.ports else (),
         apart_of(template, others, stored=stored, namespace=namespace, written=written) if reading.apart else (),
         spread,
@@ -405,7 +405,7 @@ DomainOf: TypeAlias = Callable[[str, FieldPath | None], Partition | None]
 class Roles(dict[str, PackingRole]):
     """The roles of a gang by name."""
 
-    def of(self, member: MemberShape) -> PackingRole:
+    def role_of(self, member: MemberShape) -> PackingRole:
         """Returns the role of a member."""
         return self[member.called]
 
@@ -448,7 +448,7 @@ def pods_one_by_one(shape: GangShape, roles: Roles) -> Packing:
 def members_apart(shape: GangShape, roles: Roles) -> Packing:
     """Returns the packing of a scheduler for which each member is a gang of its own."""
     return Packing(
-        tuple(PodsNeed(roles.of(member), member.minimum) for member in shape.needed), left_out=shape.left_out
+        tuple(PodsNeed(roles.role_of(member), member.minimum) for member in shape.needed), left_out=shape.left_out
     )
 
 
@@ -490,5 +490,5 @@ def needs_in(members: Sequence[MemberShape], roles: Roles, domain_of: DomainOf) 
         if within is None:
             counted[member.called] = counted.get(member.called, 0) + member.minimum
         else:
-            apart.append(PodsNeed(roles.of(member), member.minimum, within))
+            apart.append(PodsNeed(roles.role_of(member), member.minimum, within))
     return [*(PodsNeed(roles[name], count) for name, count in counted.items()), *apart]

@@ -243,7 +243,7 @@ def _domains(partition: Partition, index: int, spots: Sequence[Spot], room: Room
     alone = _node_name(node, index, spots[0].start) if is_one_node else ""
     if partition.lacks(node.labels):
         return frozenset({alone} - {""}) if partition.own_domain and not node.future else frozenset()
-    if any(key not in node.labels for key in partition.wanted):
+    if any(key not in node.labels for key in partition.required_keys):
         return frozenset()
     values = [node.labels[key] for key in partition.keys]
     if OWN_VALUE in values:
@@ -324,7 +324,7 @@ def added_tolerations(verdict: FitVerdict, shape: GangShape, packing: Packing, f
 
 def _relied_on(role: PackingRole, template: PodTemplate, taints: Iterable[Taint]) -> Iterator[str]:
     """Yields which added tolerations the pods of a role need for these taints."""
-    eligibility = Eligibility.of(template.spec, stored=True)
+    eligibility = Eligibility.from_spec(template.spec, stored=True)
     runtime_class = text(template.spec.get("runtimeClassName"))
     for taint in taints:
         if eligibility.tolerates(taint) or is_transient(taint) or not role.pods.eligibility.tolerates(taint):

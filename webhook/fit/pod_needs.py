@@ -118,7 +118,7 @@ class Eligibility:
     node_name: str | None = None
 
     @classmethod
-    def of(cls, spec: Mapping[str, Any], *, stored: bool, resources: Iterable[str] = ()) -> Eligibility:
+    def from_spec(cls, spec: Mapping[str, Any], *, stored: bool, resources: Iterable[str] = ()) -> Eligibility:
         """Returns what a pod spec says. Raises `Malformed`. A template of a pod that is not `stored` yet may get
         tolerations at admission: for the extended `resources` that it requests (ExtendedResourceToleration), and those
         of its RuntimeClass.
@@ -139,7 +139,7 @@ class Eligibility:
             text(spec.get("nodeName")),
         )
 
-    def without(self, *, affinity: bool, taints: bool) -> Eligibility:
+    def relax(self, *, affinity: bool, taints: bool) -> Eligibility:
         """Returns it for a scheduler that does not read `affinity`, or `taints`."""
         if affinity:
             return Eligibility(tolerations=(EVERYTHING,) if taints else self.tolerations, node_name=self.node_name)
@@ -298,7 +298,7 @@ class PodLabels(NamedTuple):
     stored: bool = False
 
     @classmethod
-    def of(cls, labels: Mapping[str, Any], written: Mapping[str, str], *, stored: bool) -> PodLabels:
+    def from_template(cls, labels: Mapping[str, Any], written: Mapping[str, str], *, stored: bool) -> PodLabels:
         """Returns the labels of a template with those that are known to be `written` into its pods. Raises
         `Malformed`.
         """
@@ -556,10 +556,10 @@ def _anti_affinity_terms(
         return
     if _is_long(others, terms):
         others = {name: other for name, other in others.items() if other is template}
-    labels = {name: PodLabels.of(other.labels, written.get(name, {}), stored=stored) for name, other in others.items()}
+    labels = {name: PodLabels.from_template(other.labels, written.get(name, {}), stored=stored) for name, other in others.items()}
     pod_labels = next(
         (labels[name] for name, other in others.items() if other is template),
-        PodLabels.of(template.labels, {}, stored=stored),
+        PodLabels.from_template(template.labels, {}, stored=stored),
     )
     for index, term in enumerate(map(mapping, terms)):
         key = text(term.get("topologyKey"))

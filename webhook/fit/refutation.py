@@ -392,7 +392,7 @@ def witness_of(refusal: Refusal, ground: Ground) -> Witness:
         family=_family(refusal, inner, ground),
         scope=FitScope.ON_THESE_NODES,
         at=at,
-        found=inner.needed if inner.resource is None else amount_of(_resource(inner, ground), inner.needed),
+        value=inner.needed if inner.resource is None else amount_of(_resource(inner, ground), inner.needed),
         why=_sentence(refusal, inner, required, ground),
         remedy="",
         condition=inner.condition if required is None else f"D, {inner.condition}" if inner is not required else "D",
@@ -507,7 +507,7 @@ def _sentence(refusal: Refusal, inner: Refusal, required: Refusal | None, ground
 
 def _in_a_domain(inner: Refusal, required: Refusal, ground: Ground) -> str:
     assert required.partition is not None  # noqa: S101 - that is what makes it required
-    called = required.partition.named
+    called = required.partition.noun
     if required.domain is None and required is inner and not inner.needed:
         return f"the pods of {required.part.name} need one {called}, and no node that they may use is in one"
     if inner is required:

@@ -330,7 +330,7 @@ class NodeDevices(NamedTuple):
         """The drivers of which something can be claimed."""
         return frozenset(self.anywhere) - self.unsure
 
-    def on(self, node: str) -> dict[str, int]:
+    def devices_of(self, node: str) -> dict[str, int]:
         """Returns the most devices that a node can have of each driver, and of all together under `ALL_DRIVERS`."""
         on_node = self.nodes.get(node, {})
         devices = {
@@ -350,7 +350,7 @@ class DevicesByNode(Mapping[str, Mapping[str, int]]):
     def __getitem__(self, node: str) -> Mapping[str, int]:
         devices = self._by_name.get(node)
         if devices is None:
-            devices = self._by_name[node] = self._devices.on(node)
+            devices = self._by_name[node] = self._devices.devices_of(node)
         return devices
 
     def __iter__(self) -> Iterator[str]:
@@ -363,7 +363,7 @@ class DevicesByNode(Mapping[str, Mapping[str, int]]):
 class PodDevices(NamedTuple):
     """The devices of one pod: `own` for each pod, `shared` once for a claim. `unknown` says what is left out."""
 
-    own: tuple[DeviceNeed, ...] = ()
+    each: tuple[DeviceNeed, ...] = ()
     shared: tuple[SharedClaimNeed, ...] = ()
     unknown: tuple[str, ...] = ()
 
@@ -452,7 +452,7 @@ def with_devices(needs: PodNeeds, member: MemberShape, shape: GangShape, facts: 
     pod_devices = device_needs_of(member, shape, facts)
     return replace(
         needs,
-        devices=pod_devices.own,
+        devices=pod_devices.each,
         shared_devices=pod_devices.shared,
         unjudged=(*needs.unjudged, *pod_devices.unknown),
     )
@@ -513,7 +513,7 @@ def _witness(member: MemberShape, claim: PodClaim, value: int, why: str, remedy:
         family=FitFamily.DEVICES,
         scope=FitScope.EVER,
         at=claim.at,
-        found=value,
+        value=value,
         why=why,
         remedy=remedy,
         condition=_CONDITION,

@@ -68,7 +68,7 @@ class Witness:
     family: FitFamily
     scope: FitScope
     at: FieldPath
-    found: Any
+    value: Any
     why: str
     remedy: str
     condition: str

@@ -159,7 +159,7 @@ class ClusterView:
     @property
     def serves_gangs(self) -> bool:
         """Whether the cluster can have gangs: it serves PodGangs, or Rollcall makes gangs of opted-in workloads."""
-        return self.opted_in.wanted or POD_GANGS.resource.api in self.stores.by_kind
+        return self.opted_in.makes_gangs or POD_GANGS.resource.api in self.stores.by_kind
 
     def gang(self, key: GangKey) -> PodGang | None:
         """Returns one gang. Raises `Malformed`, and `FactsUnavailable` while its existence is not known."""
@@ -225,15 +225,15 @@ class ClusterView:
         return True
 
     def _sought(self, podgang: PodGang, roster: Roster) -> SoughtGang:
-        above = partial(self._pods_for(podgang).controllers.above, podgang.namespace)
-        return SoughtGang(key_of_gang(podgang), GangOwner.of(podgang), {pod.name for pod in roster.pods}, above)
+        above = partial(self._pods_for(podgang).controllers.chain, podgang.namespace)
+        return SoughtGang(key_of_gang(podgang), GangOwner.find(podgang), {pod.name for pod in roster.pods}, above)
 
     def _watched_roster(self, podgang: PodGang) -> Roster | None:
         pods = self._pods_for(podgang)
         if not pods.filled:
             return None
         gang_pods = (
-            self.opted_in.pods_of(podgang) if isinstance(podgang, OptedInGang) else pods.of(key_of_gang(podgang))
+            self.opted_in.pods_of(podgang) if isinstance(podgang, OptedInGang) else pods.pods_of_gang(key_of_gang(podgang))
         )
         return pods.roster(podgang, gang_pods)
 
@@ -260,11 +260,11 @@ class ClusterView:
             return sorted(self.podgangs.keys_of((namespace, name)))
         if kind == PODS.api.kind:
             return self._gangs_of_pod((namespace, name))
-        return self.opted_in.named(kind, namespace, name)
+        return self.opted_in.gangs_of_workload(kind, namespace, name)
 
     def _gangs_of_groups(self, workload: WorkloadKey, indexes: Collection[str | None]) -> Collection[GangKey]:
         if workload[0] in self._settings.kinds.gang_workloads:
-            return self.opted_in.of_groups(workload, indexes)
+            return self.opted_in.gangs_of_groups(workload, indexes)
         return self.gangs_of(*workload)
 
     def _gangs_of_pod(self, pod: ObjectKey) -> list[GangKey]:
@@ -273,7 +273,7 @@ class ClusterView:
         if (gang_key := self.opted_in.pods.gang_of(pod)) is None:
             return []
         # The labels of a pod that was not prepared do not name its gang.
-        gangs = self.opted_in.named(gang_key.kind, gang_key.namespace, gang_key.workload)
+        gangs = self.opted_in.gangs_of_workload(gang_key.kind, gang_key.namespace, gang_key.workload)
         return [
             key
             for key in gangs
@@ -281,9 +281,9 @@ class ClusterView:
             and any(gang_pod.key == pod for gang_pod in self.opted_in.pods_of(gang))
         ]
 
-    def on_nodes(self, names: Collection[str]) -> set[str]:
+    def report_gangs_on_nodes(self, names: Collection[str]) -> set[str]:
         """Reports the gangs with pods on nodes of these names, and returns the names of nodes that have such pods."""
-        return self._pods.on_nodes(names) | self.opted_in.pods.on_nodes(names)
+        return self._pods.report_gangs_on_nodes(names) | self.opted_in.pods.report_gangs_on_nodes(names)
 
     def has_gate(self, key: GangKey) -> bool:
         """Returns whether any pod that names a gang has Rollcall's gate."""
@@ -352,7 +352,7 @@ class ClusterView:
         return self._gated or POD_GANGS.resource.api in self.stores.by_kind
 
     @property
-    def in_trouble(self) -> bool:
+    def is_troubled(self) -> bool:
         """Whether something that is needed to write could not be read so far."""
         if self.live.facts.apis is None:
             return self.live.trouble not in {None, NOT_ASKED}
@@ -380,7 +380,7 @@ class ClusterView:
         for profile in self._settings.profiles.values():
             yield from profile.backend.writable_kinds
             yield from (trees.resource.api for trees in profile.backend.trees)
-        if self.opted_in.wanted:
+        if self.opted_in.makes_gangs:
             kinds = self._settings.kinds
             yield from dict.fromkeys(kind.api for kind in (*kinds.gang_workloads.values(), *kinds.pod_controllers))
 
@@ -404,7 +404,7 @@ class ClusterView:
                 group.create_task(self.opted_in.run())
                 group.create_task(self._look_on_request())
                 group.create_task(self._tell_of_many())
-                if self.opted_in.wanted:
+                if self.opted_in.makes_gangs:
                     group.create_task(self.removed_records.run())
         finally:
             await self._workloads.close()
@@ -418,7 +418,7 @@ class ClusterView:
 
     def _object(self, manifest: Manifest) -> Manifest | None:
         metadata = manifest["metadata"]
-        return self.stores.of(manifest).objects.get((metadata["namespace"], metadata["name"]))
+        return self.stores.store_for(manifest).objects.get((metadata["namespace"], metadata["name"]))
 
     def _store_read(self) -> None:
         self.podgangs.put_in_facts()
@@ -426,7 +426,7 @@ class ClusterView:
 
     def _facts_changed(self, facts: ClusterFacts) -> None:
         self._revision += 1
-        self._queued.known(served=facts.kueue_workloads is not None)
+        self._queued.note_served(served=facts.kueue_workloads is not None)
         self.fits.changed()
         if facts.apis is not None:
             self.stores.follow(gang_resources(self._settings, self.live))
@@ -515,8 +515,8 @@ class ClusterView:
     def _owners_of(self, key: GangKey) -> set[str]:
         """Returns the uids that the prepared pods and the objects of an opted-in workload's gang name as theirs."""
         pods = self.opted_in.pods
-        prepared = (pod for pod in pods.of(key) if pod.counts and prepared_for(pod, self._settings) is not None)
-        above = (pods.controllers.above(pod.namespace, pod.controller) for pod in prepared)
+        prepared = (pod for pod in pods.pods_of_gang(key) if pod.counts and prepared_for(pod, self._settings) is not None)
+        above = (pods.controllers.chain(pod.namespace, pod.controller) for pod in prepared)
         return self.stores.owners(key) | {owner.uid for chain in above for owner in chain if owner.uid}
 
     def _gangs_changed(self, keys: Collection[GangKey]) -> None:

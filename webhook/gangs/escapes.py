@@ -87,13 +87,13 @@ class Escapes:
         self._same: set[str] = set()
         self._answers: dict[str, tuple[GangPod, Escaped | None]] = {}
 
-    def among(self, pods: Iterable[GangPod]) -> tuple[Escaped, ...]:
+    def find_escaped(self, pods: Iterable[GangPod]) -> tuple[Escaped, ...]:
         """Returns the escaped ones of these pods."""
-        escaped = tuple(escaped_pod for pod in pods if (escaped_pod := self.of(pod)) is not None)
+        escaped = tuple(escaped_pod for pod in pods if (escaped_pod := self.find_escape(pod)) is not None)
         self._before = None
         return escaped
 
-    def of(self, pod: GangPod) -> Escaped | None:
+    def find_escape(self, pod: GangPod) -> Escaped | None:
         """Returns how a pod escaped; None if it is correct, or if what it should have is not known."""
         try:
             member = self._member(pod)
@@ -188,12 +188,12 @@ class SoughtGang(NamedTuple):
 
     key: GangKey
     workload: GangOwner | None
-    known: Collection[str]
+    pod_names: Collection[str]
     above: Above
 
     def has(self, pod: str, controller: OwnerReference | None) -> bool:
         """Returns whether a pod with that controller is known to name the gang, or belongs to it."""
-        return pod in self.known or (self.workload is not None and self.workload.controls(self.above(controller)))
+        return pod in self.pod_names or (self.workload is not None and self.workload.controls(self.above(controller)))
 
 
 class StrangerSearch:
@@ -228,7 +228,7 @@ class StrangerSearch:
                 # The API server stores no such pod.
                 continue
 
-    def found(self) -> Mapping[GangKey, Strangers]:
+    def strangers(self) -> Mapping[GangKey, Strangers]:
         """Returns the strangers of each gang, so far."""
         return {key: Strangers(tuple(self._pods.get(key, ())), self._further.get(key, 0)) for key in self._gangs}
 

@@ -179,7 +179,7 @@ class GangView:
             self.strangers_unknown = f"not all pods were listed within {STRANGERS_SECONDS:g} s"
         changed = False
         for search in searches.values():
-            for key, strangers in search.found().items():
+            for key, strangers in search.strangers().items():
                 # Those that an earlier list has found stay if this one did not end.
                 if search in ended or strangers != NO_STRANGERS:
                     changed |= self.following.put_strangers(key, strangers)
@@ -196,7 +196,7 @@ class GangView:
         except RequestFailed as error:
             self.strangers_unknown = f"the pods of namespace {namespace} were not listed: {error}"
 
-    def named(self, kind: str, namespace: str, name: str) -> Iterator[tuple[GangHealth, Sequence[GangPod]]]:
+    def gangs_of_object(self, kind: str, namespace: str, name: str) -> Iterator[tuple[GangHealth, Sequence[GangPod]]]:
         """Yields the health of the gangs of an object, each with the pods that name it. Raises `Malformed`."""
         view = self.following
         keys = view.gangs_of(kind, namespace, name)
@@ -238,7 +238,7 @@ class GangView:
         if left is None or left.is_whole:
             # A record outlives its gang's recovery by some seconds.
             return health
-        return health.with_loss(LostMembers.of(loss, left, self._clock.now()))
+        return health.add_loss(LostMembers.combine(loss, left, self._clock.now()))
 
     def _health(self, key: GangKey) -> GangHealth | None:
         self._held.discard(key)

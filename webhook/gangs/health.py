@@ -103,7 +103,7 @@ class Observed(NamedTuple):
     roster: Roster
     live: Live
     # The gang's objects that Rollcall made, including those it no longer needs.
-    own: Sequence[Manifest]
+    gang_objects: Sequence[Manifest]
     workload: PodCliqueSet | None
     facts: ClusterFacts
     settings: Settings
@@ -161,7 +161,7 @@ def removed_record(seen: Observed) -> HoldReason | None:
     kind, pods = seen.podgang.workload_kind, (prepared_for(pod, seen.settings) for pod in seen.roster.members)
     if (scheduler := next(filter(None, pods), None)) is not None:
         sign = f"its pods are prepared for {scheduler}"
-    elif (scheduler := _writing_scheduler(seen.own, seen.settings)) is not None:
+    elif (scheduler := _writing_scheduler(seen.gang_objects, seen.settings)) is not None:
         sign = f"it has gang objects of {scheduler}"
     else:
         return None
@@ -216,7 +216,7 @@ def _frozen(seen: Observed, planned: GangPlan) -> HoldReason | None:
         replaced = [seen.live(desired) for desired in planned.objects]
         pairs = zip(planned.objects, replaced, strict=True)
         adopted = [to_apply(backend.adopt(desired, live)) for desired, live in pairs]
-        frozen = backend.frozen(adopted, with_replaced(seen.own, replaced))
+        frozen = backend.frozen(adopted, with_replaced(seen.gang_objects, replaced))
     except (FactsUnavailable, Malformed):
         return None
     # The check before a write asks the cluster the same way. A pod that the PodGang does not name (yet, or any more)
@@ -358,7 +358,7 @@ class GangHealth:
     # How many pods Grove's gate holds that its PodGang does not name.
     unnamed: int = 0
 
-    def with_loss(self, lost: LostMembers) -> GangHealth:
+    def add_loss(self, lost: LostMembers) -> GangHealth:
         """Returns the health of a gang that had started and lost pods. If none of its pods is on a node, it holds
         nothing, and other reasons are more urgent.
         """
@@ -374,7 +374,7 @@ class GangHealth:
     @property
     def word(self) -> str:
         """The first reason; the state if there is none, if it only waits for its turn, or if it is empty."""
-        return self.obstacles[0].reason.value if self.in_trouble else self.state.value
+        return self.obstacles[0].reason.value if self.is_troubled else self.state.value
 
     @property
     def why(self) -> str:
@@ -383,7 +383,7 @@ class GangHealth:
         return f"{first_why}; {self.deadline}" if first_why and self.deadline else first_why
 
     @property
-    def in_trouble(self) -> bool:
+    def is_troubled(self) -> bool:
         """Whether it has a hold reason, is not empty, and does not only wait for its turn in Kueue's queue."""
         if self.state is GangState.EMPTY:
             return False
@@ -516,7 +516,7 @@ def _judge_waiting(gang: _CountedGang, state: GangState, strays: Sequence[Escape
     if not obstacles:
         scheduler = _scheduler_of(seen.roster.members, profile)
         advice = "" if profile is None else profile.backend.when_held
-        obstacles += unscheduled(counted, scheduler, advice, list(group_conditions(seen.own)))
+        obstacles += unscheduled(counted, scheduler, advice, list(group_conditions(seen.gang_objects)))
     if waiting is not None and seen.fits is not None:
         room = room_reasons(waiting, seen.fits, has_no_room=obstacles[0].reason is GangReason.NO_ROOM)
         obstacles = [*room.reasons, *obstacles]
@@ -567,7 +567,7 @@ def _waiting(gang: _CountedGang) -> WaitingGang | None:
     seen, profile, record = gang.seen, gang.profile, gang.record
     if seen.fits is None or profile is None or record is None:
         return None
-    return waiting_gang(seen.podgang, seen.workload, seen.roster, gang.tallies, profile, record, seen.own)
+    return waiting_gang(seen.podgang, seen.workload, seen.roster, gang.tallies, profile, record, seen.gang_objects)
 
 
 def _has_room_for_rest(gang: _CountedGang) -> bool | None:
@@ -634,7 +634,7 @@ def _strays(seen: Observed, profile: Profile | None, record: Record | None) -> t
     key = key_of_gang(seen.podgang)
     before = None if seen.escapes is None else seen.escapes.get(key)
     now = Escapes(seen.podgang, profile, record, seen.facts, before)
-    escaped = now.among(pod for pod in seen.roster.members if pod.counts)
+    escaped = now.find_escaped(pod for pod in seen.roster.members if pod.counts)
     if seen.escapes is not None and len(seen.roster.members) >= _MANY_PODS:
         seen.escapes.put(key.namespace, key, now)
     return escaped
@@ -669,7 +669,7 @@ def _proof(never: Witness) -> dict[str, Any]:
 
 def _disruption_mode(seen: Observed, profile: Profile | None) -> Disruption | None:
     try:
-        return None if profile is None else profile.backend.disruption_mode(seen.own)
+        return None if profile is None else profile.backend.disruption_mode(seen.gang_objects)
     except Malformed:
         return None
 

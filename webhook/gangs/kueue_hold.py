@@ -128,7 +128,7 @@ def _find_by_owner(
     # A group of a LeaderWorkerSet is named by its index and a revision.
     index = next((pod.group.partition("-")[0] for pod in pods if pod.group), None)
     for uid in (None if above is None else above.uid, workload.uid):
-        keys = () if uid is None else kueue_workloads.of_owner(workload.namespace, uid, index)
+        keys = () if uid is None else kueue_workloads.workloads_of_owner(workload.namespace, uid, index)
         if keys:
             # An elastic Job has one for each size. Any user may make others that name this owner.
             newest = max(
@@ -161,7 +161,7 @@ def _find_by_pod(pod: GangPod, kueue_workloads: KueueWorkloads) -> Iterator[Kueu
             yield KueueGangWorkload((pod.namespace, name), kueue_workloads.get((pod.namespace, name)))
             return
     yield from (
-        KueueGangWorkload(key, kueue_workloads[key]) for key in kueue_workloads.of_owner(pod.namespace, pod.uid)
+        KueueGangWorkload(key, kueue_workloads[key]) for key in kueue_workloads.workloads_of_owner(pod.namespace, pod.uid)
     )
 
 
@@ -601,7 +601,7 @@ def _ahead(ahead: Ahead | None, sight: KueueSight) -> str:
         return ""
     if not ahead.number:
         return "; it is the next in its queue"
-    names = [_owner_name(key, sight) for key in ahead.own]
+    names = [_owner_name(key, sight) for key in ahead.same_namespace]
     is_all = len(names) == ahead.number
     who = f" ({'' if is_all else 'among them '}{', '.join(names)})" if names else ""
     return f"; about {ahead.number} {'workload is' if ahead.number == 1 else 'workloads are'} ahead of it{who}"

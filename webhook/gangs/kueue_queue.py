@@ -51,7 +51,7 @@ class Ahead(NamedTuple):
 
     number: int
     first: tuple[ObjectKey, ...]
-    own: tuple[ObjectKey, ...]
+    same_namespace: tuple[ObjectKey, ...]
 
 
 # A ClusterQueue, or a LocalQueue whose ClusterQueue is unknown; and a namespace, None for all.
@@ -177,7 +177,7 @@ class FollowedWorkloads:
         # Gangs by their Workload, as last judged: it may not exist yet.
         self._gangs: Grouping[GangKey, ObjectKey] = Grouping()
 
-    def known(self, *, served: bool) -> None:
+    def note_served(self, *, served: bool) -> None:
         """Notes whether Workloads are served. If not any more, all are forgotten: no event says that they went."""
         if self._known and not served:
             self.places = QueuePlaces()

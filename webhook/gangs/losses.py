@@ -46,7 +46,7 @@ class BoundMembers(NamedTuple):
         """Whether every member has as many pods on existing nodes as it needs to start."""
         return not self.lacking
 
-    def without(self, names: Container[str]) -> BoundMembers:
+    def drop_pods(self, names: Container[str]) -> BoundMembers:
         """Returns the same without the pods of these names among those that ended or are missing."""
         ended = tuple(pod for pod in self.ended if pod.name not in names)
         return self._replace(ended=ended, missing=tuple(name for name in self.missing if name not in names))
@@ -145,7 +145,7 @@ class Loss(NamedTuple):
         """The names of the lost pods."""
         return frozenset(pod.name for pod in self.pods)
 
-    def with_pods(self, pods: Iterable[LostPod]) -> Loss:
+    def add_pods(self, pods: Iterable[LostPod]) -> Loss:
         """Returns the record with more lost pods. A pod that it has already is not added."""
         names = self.names
         fresh = [pod for pod in pods if pod.name not in names]
@@ -168,7 +168,7 @@ class LostMembers(NamedTuple):
     now: datetime
 
     @classmethod
-    def of(cls, loss: Loss, members: BoundMembers, now: datetime) -> LostMembers:
+    def combine(cls, loss: Loss, members: BoundMembers, now: datetime) -> LostMembers:
         """Returns the record together with what is left."""
         return cls(loss, members.bound, members.gpus, now)
 

@@ -412,11 +412,11 @@ def _role_place(place: Place, label: str | None) -> Place:
     """Returns the place in the LeaderWorkerSet of a role, for a group that does not start together with others. Its
     label tells that; a pod that was not prepared gets the gang it would belong to if one group of each role does.
     """
-    if place.made is None:
+    if place.role_place is None:
         return place
-    shared, role_membership = membership(place, sequenced=False), membership(place.made, sequenced=False)
+    shared, role_membership = membership(place, sequenced=False), membership(place.role_place, sequenced=False)
     is_own = shared == role_membership if label is None else label == label_value(role_membership.gang)
-    return place.made if is_own else place
+    return place.role_place if is_own else place
 
 
 def _size(digits: str | None) -> int | None:
@@ -508,7 +508,7 @@ def roster(podgang: PodGang, pods: Iterable[tuple[GangPod, Sequence[OwnerReferen
     name_pairs = None
     if not isinstance(podgang, OptedInGang):
         name_pairs = {(member, name) for member, names in podgang.pod_names().items() for name in names}
-    workload = GangOwner.of(podgang)
+    workload = GangOwner.find(podgang)
     for pod, above in pods:
         if (
             workload is None
@@ -530,7 +530,7 @@ class GangOwner(NamedTuple):
     has_cliques: bool
 
     @classmethod
-    def of(cls, podgang: PodGang) -> GangOwner | None:
+    def find(cls, podgang: PodGang) -> GangOwner | None:
         """Returns the workload of a gang; None for a PodGang without a controller."""
         if isinstance(podgang, OptedInGang):
             return cls(podgang.workload.uid, has_cliques=False)
@@ -546,5 +546,5 @@ class GangOwner(NamedTuple):
 
 def is_controlled(podgang: PodGang, above: Sequence[OwnerReference]) -> bool:
     """Returns whether a pod with these controllers belongs to the gang's workload."""
-    workload = GangOwner.of(podgang)
+    workload = GangOwner.find(podgang)
     return workload is not None and workload.controls(above)

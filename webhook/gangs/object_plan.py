@@ -225,7 +225,7 @@ def plan(podgang: PodGang, facts: ClusterFacts, settings: Settings, *, empty: bo
         if not profile.backend.makes_gangs_of(podgang.grouped_as):
             return GangPlan(profile, [])
         if (barred := no_gang(podgang.workload)) is not None and (hindrance := barred.hindrance) is not None:
-            raise inexpressible(hindrance.rule, hindrance.at, hindrance.found, hindrance.why, remedy=hindrance.remedy)
+            raise inexpressible(hindrance.rule, hindrance.at, hindrance.value, hindrance.why, remedy=hindrance.remedy)
     return GangPlan(profile, profile.backend.gang_objects(podgang, _require_record(podgang, facts), facts))
 
 
@@ -386,7 +386,7 @@ class NameEvidence(NamedTuple):
 def gang_of(podgang: PodGang, evidence: NameEvidence) -> PodGang:
     """Returns the PodGang with its gang's name. Raises `Malformed`, and `FactsUnavailable` as `evidence.pods` does."""
     gang_name = _decide_name(podgang, evidence)
-    return podgang.named(gang_name.gang, divided=_divided(podgang, gang_name.gang, evidence), present=gang_name.present)
+    return podgang.with_gang_state(gang_name.gang, divided=_divided(podgang, gang_name.gang, evidence), present=gang_name.present)
 
 
 def _decide_name(podgang: PodGang, evidence: NameEvidence) -> GangName:

@@ -126,7 +126,7 @@ def rule_reasons(  # noqa: PLR0913, PLR0917 - what is judged, and by what
         if finding.excepted is not None:
             continue
         if finding.action is Action.DENY or finding.absent is not None or finding.left_out:
-            why = f"{finding.rule} at {finding.at}: {shown(finding.found)}: {finding.why}"
+            why = f"{finding.rule} at {finding.at}: {shown(finding.value)}: {finding.why}"
             yield HoldReason(_reason_of(finding), why, finding.remedy)
 
 
@@ -134,7 +134,7 @@ def _counted(
     findings: Sequence[Finding], podgang: PodGang, workload: PodCliqueSet | None, settings: Settings, now: datetime
 ) -> Sequence[Finding]:
     """Returns the findings as the exceptions of the namespace change them."""
-    granted = settings.exceptions.in_force(podgang.namespace, now)
+    granted = settings.exceptions.active_in(podgang.namespace, now)
     if not granted:
         return findings
     if isinstance(podgang, OptedInGang):

@@ -87,7 +87,7 @@ class Controllers:
         self._kinds = {
             (resource.api.group, resource.api.kind): ServedWatch(
                 client,
-                Projection("", resource, read_controlled, own_key=True),
+                Projection("", resource, read_controlled, keyed_by_object=True),
                 partial(self._noticed, resource.api),
                 {"labelSelector": selector} if selector else None,
                 filled,
@@ -127,7 +127,7 @@ class Controllers:
         """Stops all watches."""
         await asyncio.gather(*(served_watch.close() for served_watch in self._kinds.values()))
 
-    def above(self, namespace: str, controller: OwnerReference | None) -> list[OwnerReference]:
+    def chain(self, namespace: str, controller: OwnerReference | None) -> list[OwnerReference]:
         """Returns the chain of controllers above an object, starting with the one that the object itself names.
 
         Each further controller is named by an existing object whose uid matches the reference to it.
@@ -147,7 +147,7 @@ class Controllers:
     def is_below(self, resource: Resource, key: ObjectKey, uid: str) -> bool:
         """Returns whether an object of this kind exists and something with that uid is above it."""
         controlled = self._find((resource.api.group, resource.api.kind, *key))
-        above = [] if controlled is None else self.above(key[0], controlled.controller)
+        above = [] if controlled is None else self.chain(key[0], controlled.controller)
         return any(reference.uid == uid for reference in above)
 
     def is_uncontrolled(self, resource: Resource, key: ObjectKey) -> bool:
@@ -230,7 +230,7 @@ class GangPods:
         self._on_node: Grouping[ObjectKey, str] = Grouping()
         self._watch = Watch(
             client,
-            Projection("", PODS, read, most=POD_BYTES, own_key=True),
+            Projection("", PODS, read, most=POD_BYTES, keyed_by_object=True),
             lambda _: self._kind_read(),
             self._noticed,
             selector,
@@ -246,7 +246,7 @@ class GangPods:
         """Whether all pods and the controllers above them were read once."""
         return self._watch.filled and self.controllers.filled
 
-    def of(self, gang: GangKey) -> list[GangPod]:
+    def pods_of_gang(self, gang: GangKey) -> list[GangPod]:
         """Returns the pods that name a gang, members or not, sorted by name."""
         return [self._watch.index.entries[key] for key in sorted(self._of.members(gang))]
 
@@ -258,7 +258,7 @@ class GangPods:
         """Returns the gang that a pod names, or None if the pod does not exist or names none."""
         return self._of.group(pod)
 
-    def on_nodes(self, names: Collection[str]) -> set[str]:
+    def report_gangs_on_nodes(self, names: Collection[str]) -> set[str]:
         """Reports the gangs with pods on nodes of these names, and returns the names of nodes that have such pods."""
         pods = {name: self._on_node.members(name) for name in names}
         for gang in {self._of.group(key) for keys in pods.values() for key in keys}:
@@ -296,7 +296,7 @@ class GangPods:
         await self.controllers.close()
 
     def _chain(self, pod: GangPod) -> list[OwnerReference]:
-        return self.controllers.above(pod.namespace, pod.controller)
+        return self.controllers.chain(pod.namespace, pod.controller)
 
     def _controlled(self, key: ObjectKey) -> Controlled | None:
         pod: GangPod | None = self._watch.index.entries.get(key)
@@ -353,7 +353,7 @@ class Stages:
         self._client = client
         self._controllers = controllers
 
-    async def of(self, podgang: PodGang) -> Stage:
+    async def read_stage(self, podgang: PodGang) -> Stage:
         """Returns the stage of a gang. Raises `RequestFailed`, `FactsUnavailable`."""
         if isinstance(podgang, OptedInGang):
             workload = podgang.workload
@@ -381,7 +381,7 @@ class Stages:
         read: dict[OwnerReference, OwnerReference | None] = {}
         async with aclosing(pods):
             async for raw in pods:
-                above = controllers.above(podgang.namespace, kept_controller(mapping(mapping(raw).get("metadata"))))
+                above = controllers.chain(podgang.namespace, kept_controller(mapping(mapping(raw).get("metadata"))))
                 while not is_controlled(podgang, above):
                     kind = controllers.unseen(podgang.namespace, above)
                     if kind is None:
@@ -391,7 +391,7 @@ class Stages:
                         read[last] = await self._controller_above(kind, podgang.namespace, last)
                     if (following := read.get(last)) is None:
                         break
-                    above += controllers.above(podgang.namespace, following)[: LONGEST - len(above)]
+                    above += controllers.chain(podgang.namespace, following)[: LONGEST - len(above)]
                 else:
                     return True
         return False

@@ -79,7 +79,7 @@ class FollowedPodGangs:
     def keys_of(self, workload: ObjectKey) -> list[GangKey]:
         """Returns the PodGangs of a PodCliqueSet."""
         store = self._stores.by_kind.get(POD_GANGS.resource.api)
-        return [] if store is None else [shared_key(GangKey(*key)) for key in store.of_set(workload)]
+        return [] if store is None else [shared_key(GangKey(*key)) for key in store.gangs_of_set(workload)]
 
     def put_in_facts(self) -> None:
         """Makes the PodGangs a part of the facts, once they are read."""
@@ -108,7 +108,7 @@ class FollowedPodGangs:
         if self._live.facts.lacks_pod_gang_maps:
             # They say over how many gangs the pods of a PodClique are divided.
             raise FactsUnavailable("the PodGangMaps are not read yet")
-        return bool(self._pods.of(key)) or any(
+        return bool(self._pods.pods_of_gang(key)) or any(
             self._is_left(member, gang.gang, key.namespace, owner)
             for live in objects
             if (owner := controller_in(live["metadata"])) is not None and (gang := living_gang(live)) is not None
@@ -195,7 +195,7 @@ class FollowedPodGangs:
         """Returns the pods that the controllers of a PodGang's workload made for it. Raises `FactsUnavailable`."""
         if not self._pods.filled:
             raise FactsUnavailable("the pods of the gangs are not read yet")
-        roster = self._pods.roster(podgang, self._pods.of(key_of_gang(podgang)))
+        roster = self._pods.roster(podgang, self._pods.pods_of_gang(key_of_gang(podgang)))
         return [*roster.members, *roster.unnamed]
 
     def _is_left(self, podclique: str, gang: str, namespace: str, owner: OwnerReference) -> bool:

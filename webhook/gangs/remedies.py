@@ -73,7 +73,7 @@ class Remedy(NamedTuple):
 
     cause: RemedyCause
     act: Act
-    found: str
+    problem: str
     done: str
     target: Manifest | None = None
     pods: tuple[GangPod, ...] = ()
@@ -86,7 +86,7 @@ class Remedy(NamedTuple):
         """What it counts for in the limit on remedies: each deleted pod counts."""
         return len(self.pods) if self.act is Act.REPLACE else 1
 
-    def within(self, weight: int) -> Remedy:
+    def limit_weight(self, weight: int) -> Remedy:
         """Returns the same remedy with at most that weight, at least 1."""
         if self.weight <= weight:
             return self

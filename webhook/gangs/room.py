@@ -142,7 +142,7 @@ class GangFits:
 
     def never(self, gang: WaitingGang) -> Witness | None:
         """Returns the proof that a gang can never start; None without one."""
-        witness = self._never.of(gang.podgang.namespace, shape_key(gang), lambda: self._proof(gang))
+        witness = self._never.answer(gang.podgang.namespace, shape_key(gang), lambda: self._proof(gang))
         return None if witness is None else named(witness, _names(gang))
 
     def now(self, gang: WaitingGang) -> Now | None:
@@ -150,7 +150,7 @@ class GangFits:
         if (pods := self._node_pods.pods) is None:
             return None
         namespace, key = gang.podgang.namespace, shape_key(gang)
-        estimate = self._now.of(namespace, key, lambda: self._judgement.now(gang, self._facts(), pods))
+        estimate = self._now.answer(namespace, key, lambda: self._judgement.now(gang, self._facts(), pods))
         return None if estimate is None else replace(estimate, why=with_names(estimate.why, _names(gang)))
 
     def _proof(self, gang: WaitingGang) -> Witness | None:

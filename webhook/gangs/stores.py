@@ -118,7 +118,7 @@ class Store:
         self._part_of = part_of or whose
         # A PodGang without all its members is useless, so a PodGang is kept whole or not at all.
         self._most = POD_GANG_BYTES if resource == POD_GANGS.resource else STORED_BYTES
-        projection = Projection("", resource, self._read, most=self._most, own_key=True)
+        projection = Projection("", resource, self._read, most=self._most, keyed_by_object=True)
         self.watch = Watch(client, projection, lambda _: filled(), self._noticed, clock=clock)
 
     @property
@@ -149,7 +149,7 @@ class Store:
         """Returns whether any object concerns `whose`, among them those being deleted."""
         return bool(self._concerned.members(whose))
 
-    def of_set(self, key: ObjectKey) -> Collection[ObjectKey]:
+    def gangs_of_set(self, key: ObjectKey) -> Collection[ObjectKey]:
         """Returns the PodGangs of a PodCliqueSet, among them some that cannot be read."""
         return self._of_set.members(key)
 
@@ -218,7 +218,7 @@ class Store:
         key = key_of(raw)
         _replace(self._latest, key, _status(raw) if _read_or_none(raised_at, raw) is not None else None)
         self._compare(key)
-        kept = Packed.of(manifest)
+        kept = Packed.pack(manifest)
         if _read_or_none(says_started, raw):
             self._started.add(key)
         else:
@@ -228,7 +228,7 @@ class Store:
         else:
             self._not_placed.pop(key, None)
         whole = self.resource == POD_GANGS.resource or weight(kept, self._most) <= self._most
-        return key, kept if whole else Packed.of(_outlined(manifest))
+        return key, kept if whole else Packed.pack(_outlined(manifest))
 
     def _noticed(self, key: ObjectKey) -> None:
         before, live = self._concerned.group(key), self.objects.get(key)
@@ -368,7 +368,7 @@ class Stores:
                 )
                 self._tasks[api] = asyncio.create_task(store.run())
 
-    def of(self, manifest: Manifest) -> Store:
+    def store_for(self, manifest: Manifest) -> Store:
         """Returns the store for an object's kind. Raises `FactsUnavailable` if it is not served, or not read yet."""
         group, _, version = str(manifest["apiVersion"]).rpartition("/")
         api = Api(group, version, str(manifest["kind"]))
@@ -438,9 +438,9 @@ class StoredPodGangs(Mapping[ObjectKey, PodGangFacts], PodGangIndex):
         """How many are stored, with those that cannot be read: rules ask whether there are any."""
         return len(self.store.objects)
 
-    def of_set(self, key: ObjectKey) -> Iterator[ObjectKey]:
+    def gangs_of_set(self, key: ObjectKey) -> Iterator[ObjectKey]:
         """Returns the keys of the PodGangs of a PodCliqueSet, each read when the iterator reaches it."""
-        return (podgang for podgang in self.store.of_set(key) if podgang in self)
+        return (podgang for podgang in self.store.gangs_of_set(key) if podgang in self)
 
 
 # The JSON of the workloads that are kept unpacked, which is that of four of the largest that an API server stores, and
@@ -466,7 +466,7 @@ class StoredWorkloads(ServedWatch):
         *,
         clock: Clock = MACHINE_CLOCK,
     ) -> None:
-        projection = Projection("", resource, self._packed, most=STORED_BYTES, own_key=True)
+        projection = Projection("", resource, self._packed, most=STORED_BYTES, keyed_by_object=True)
         super().__init__(client, projection, changed, selector, filled, clock=clock)
         self._latest: FairMemory[ObjectKey, tuple[Packed, Any]] = FairMemory(LATEST_BYTES)
         # Workloads that the watch does not select any more, and that are still judged.
@@ -522,4 +522,4 @@ class StoredWorkloads(ServedWatch):
                 if condition.get("type") in _CONDITIONS
             ]
             manifest["status"] = {"conditions": conditions}
-        return key_of(raw), Packed.of(manifest)
+        return key_of(raw), Packed.pack(manifest)

@@ -243,7 +243,7 @@ def _workload_settings(podgang: PodGang, left_out: frozenset[str]) -> Hashable:
     workload = podgang.workload
     above = workload.train_job.annotations if isinstance(workload, MadeJobSet) else {}
     try:
-        annotations = [above, *(place.found for place in every_place(workload))]
+        annotations = [above, *(place.values for place in every_place(workload))]
     except Malformed:
         return None
     return tuple(pairs(entries, left_out) for entries in annotations), tuple(part.each for part in workload.parts)
@@ -446,7 +446,7 @@ class Answers(Generic[A]):
         behind, self._behind = self._behind, False
         return behind
 
-    def of(self, namespace: str, key: Hashable, judged: Callable[[], A]) -> A | None:
+    def answer(self, namespace: str, key: Hashable, judged: Callable[[], A]) -> A | None:
         """Returns the answer for a shape in a namespace; an old one, or None, if this look has judged enough shapes."""
         stored = self._known.get(key)
         if stored is not None and stored[0] == self._revision:
@@ -495,7 +495,7 @@ class StoredFits:
             return None
         if packing.unknown or room is None:
             return None
-        usage = Usage.of(replace(facts, node_pods=pods), counted_by(backend.pod_reading(settings)))
+        usage = Usage.from_facts(replace(facts, node_pods=pods), counted_by(backend.pod_reading(settings)))
         return room_now(packing, room, usage, (gang.podgang.namespace, gang.podgang.name))
 
     def _template_verdict(self, gang: WaitingGang, facts: ClusterFacts) -> FitVerdict | None:

@@ -261,13 +261,13 @@ class OptedInGangs:
         self._shapes: dict[GangKey, tuple[str, int | None]] = {}
 
     @property
-    def wanted(self) -> bool:
+    def makes_gangs(self) -> bool:
         """Whether Rollcall makes gangs of any opted-in workloads."""
         return bool(self._enabled)
 
     def follow(self, served: Container[Api]) -> None:
         """Starts watching the kinds that the cluster serves."""
-        self.pods.follow(served if self.wanted else ())
+        self.pods.follow(served if self.makes_gangs else ())
         for kind, workloads in self._workloads.items():
             was_followed = workloads.watch is not None
             workloads.follow(served=kind in self._enabled and workloads.resource.api in served)
@@ -277,7 +277,7 @@ class OptedInGangs:
 
     async def run(self) -> None:
         """Follows the pods until cancelled."""
-        if self.wanted:
+        if self.makes_gangs:
             await self.pods.run()
 
     async def close(self) -> None:
@@ -286,7 +286,7 @@ class OptedInGangs:
 
     def watches(self) -> Iterator[tuple[str, Watch]]:
         """Yields all watches, each with its kind."""
-        if self.wanted:
+        if self.makes_gangs:
             yield from self.pods.watches()
         for kind, workloads in self._workloads.items():
             if workloads.watch is not None:
@@ -315,7 +315,7 @@ class OptedInGangs:
         """All gangs."""
         return [key for workload in self._of.groups() for key in self._of.members(workload)]
 
-    def named(self, kind: str, namespace: str, name: str) -> list[GangKey]:
+    def gangs_of_workload(self, kind: str, namespace: str, name: str) -> list[GangKey]:
         """Returns the gangs of the workload with that name; if there are none, gangs of that kind with that name."""
         gangs = self._of.members((kind, namespace, name))
         return sorted(gangs or (key for key in self.labelled(namespace, label_value(name)) if key.kind == kind))
@@ -324,12 +324,12 @@ class OptedInGangs:
         """Returns the gangs with that gang label, of any workload."""
         return sorted(self._labelled.members((namespace, label)))
 
-    def of_groups(self, workload: WorkloadKey, indexes: Collection[str | None]) -> Collection[GangKey]:
+    def gangs_of_groups(self, workload: WorkloadKey, indexes: Collection[str | None]) -> Collection[GangKey]:
         """Returns the gangs of a workload that Kueue's Workloads with these component indexes may stand for. A
         LeaderWorkerSet has a Workload for each group, so of its gangs these are only the ones of the groups.
         """
         if None in indexes or workload[0] != LeaderWorkerSet.resource.api.kind:
-            return self.named(*workload)
+            return self.gangs_of_workload(*workload)
         groups = (self._of_group.members((workload, index)) for index in (*indexes, "") if index is not None)
         return [gang for gangs in groups for gang in gangs]
 
@@ -360,11 +360,11 @@ class OptedInGangs:
     def pods_of(self, gang: OptedInGang) -> list[GangPod]:
         """Returns the pods that name a gang, including pods that were not prepared for it."""
         key = key_of_gang(gang)
-        pods, whole = self.pods.of(key), key._replace(name=label_value(key.workload))
+        pods, whole = self.pods.pods_of_gang(key), key._replace(name=label_value(key.workload))
         if key != whole and key.kind != LeaderWorkerSet.resource.api.kind:
             # A pod alone does not show whether its JobSet starts its parts in order.
             members = {label_value(member.name) for member in gang.members}
-            pods += [pod for pod in self.pods.of(whole) if pod.podclique in members]
+            pods += [pod for pod in self.pods.pods_of_gang(whole) if pod.podclique in members]
         if gang.workload.crd:
             # No gang needs the pods of some parts of a declared kind, so they wait for nothing.
             members = {label_value(member.name) for member in gang.members}
@@ -448,7 +448,7 @@ class OptedInGangs:
     def _note_group(self, key: GangKey) -> None:
         """Keeps a group while it has pods. Reports it when it appears, disappears or changes its size."""
         workload = (key.kind, *key.workload_key)
-        self._gangs_of_pods.move(key, workload if self.pods.of(key) else None)
+        self._gangs_of_pods.move(key, workload if self.pods.pods_of_gang(key) else None)
         if self._note_shape(key):
             self._move(key, workload if self._is_living(key) else None)
             self._gangs_changed((key,))
@@ -498,7 +498,7 @@ class OptedInGangs:
     def _note_shape(self, key: GangKey) -> bool:
         """Records the group and size that the LeaderWorkerSet's pods show for a gang. Returns whether that changed."""
         uid = self._uids.get((key.kind, *key.workload_key))
-        pods = [] if uid is None else self.pods.controlled_by(uid, self.pods.of(key))
+        pods = [] if uid is None else self.pods.controlled_by(uid, self.pods.pods_of_gang(key))
         sizes = [pod.size for pod in pods if pod.size is not None]
         shape = (pods[0].group, max(sizes, default=None)) if pods else None
         if shape == self._shapes.get(key):

@@ -133,7 +133,7 @@ def _webhooks(features: list[_Feature]) -> Manifest:
     return {
         "workloads": rules["workloads.mutate.rollcall.dev"],
         "workloadsOfNamespaces": rules["workloads-of-namespaces.mutate.rollcall.dev"],
-        "knownControllers": sorted(f"{kind}.{group}".rstrip(".") for group, kind in kinds.known_controllers),
+        "knownControllers": sorted(f"{kind}.{group}".rstrip(".") for group, kind in kinds.judged_controllers),
         "shapes": shapes,
         "gangObjects": objects,
         "groupPods": pods,

@@ -92,7 +92,7 @@ def reconciler_container(options: Options) -> Manifest:
         "image": options.image,
         "args": ["reconcile", *_configured(options), "--lease-namespace=$(POD_NAMESPACE)", f"--port={port}"],
         "env": [space],
-        "ports": _container_ports({"reconciler": port}, on_host=options.beside and options.network.host_network),
+        "ports": _container_ports({"reconciler": port}, on_host=options.is_sidecar and options.network.host_network),
         **_probes("reconciler"),
         "resources": RECONCILER_RESOURCES,
         "securityContext": _SECURITY,
@@ -184,10 +184,10 @@ def labels_of(component: str) -> dict[str, str]:
 def workloads(settings: Settings, options: Options) -> list[Manifest]:
     """Returns the Deployments, with a PodDisruptionBudget for each."""
     server, reconciler = server_container(settings, options), reconciler_container(options)
-    containers = [server, reconciler] if options.beside else [server]
+    containers = [server, reconciler] if options.is_sidecar else [server]
     volumes, grace = server_volumes(settings, options), settings.serving.drain_seconds + GRACE_SECONDS
     manifests = _deployment(options, SERVER_COMPONENT, containers, volumes, grace)
-    if not options.beside:
+    if not options.is_sidecar:
         volumes = reconciler_volumes(options)
         manifests += _deployment(options, RECONCILER_COMPONENT, [reconciler], volumes, RECONCILER_GRACE_SECONDS)
     return manifests

@@ -114,7 +114,7 @@ def services(settings: Settings, options: Options) -> list[Manifest]:
     if settings.certificates.self_managed:
         ports.append(_service_port("next", NEXT_PORT))
     of_reconciler = _service_port("reconciler", RECONCILER_PORT)
-    if options.beside:
+    if options.is_sidecar:
         return [_service(options, SERVER, SERVER_COMPONENT, [*ports, of_reconciler])]
     return [
         _service(options, SERVER, SERVER_COMPONENT, ports),
@@ -133,7 +133,7 @@ def network_policies(settings: Settings, options: Options) -> list[Manifest]:
     policies = []
     if not options.network.host_network:
         policies.append(_policy(options, SERVER, SERVER_COMPONENT, _server_ingress(settings, options), out))
-    if not options.beside:
+    if not options.is_sidecar:
         egress = [*out, _certificate_egress(options.network)] if settings.certificates.self_managed else out
         listened = [{"ports": _tcp(options.network.ports.reconciler)}]
         policies.append(_policy(options, RECONCILER, RECONCILER_COMPONENT, listened, egress))
@@ -157,7 +157,7 @@ def _server_ingress(settings: Settings, options: Options) -> list[Manifest]:
     if self_managed:
         # The reconciler checks which certificate each server presents.
         ingress.append({"from": _selected_pods(RECONCILER_COMPONENT), "ports": called})
-    health_ports = (ports.health, ports.reconciler) if options.beside else (ports.health,)
+    health_ports = (ports.health, ports.reconciler) if options.is_sidecar else (ports.health,)
     return [*ingress, {"ports": _tcp(*health_ports)}]
 
 
@@ -215,7 +215,7 @@ def _namespace(_: Settings, options: Options) -> list[Manifest]:
 
 
 def _rights(settings: Settings, options: Options) -> list[Manifest]:
-    names = [SERVER] if options.beside else [SERVER, RECONCILER]
+    names = [SERVER] if options.is_sidecar else [SERVER, RECONCILER]
     return [
         # Containers that need a token mount one.
         *(_object(options, "v1", "ServiceAccount", name, automountServiceAccountToken=False) for name in names),

@@ -185,14 +185,14 @@ class Options:
     clients: ClientCertificates | None = None
 
     @property
-    def beside(self) -> bool:
+    def is_sidecar(self) -> bool:
         """Whether the reconciler runs in the server's Pods."""
         return self.reconciler is ReconcilerPlace.SIDECAR
 
     @property
     def reconciler_accounts(self) -> tuple[str, ...]:
         """The service accounts with the reconciler's rights: all containers of a Pod share one."""
-        if self.beside:
+        if self.is_sidecar:
             return (SERVER,)
         return (RECONCILER, SERVER) if self.reconciler is ReconcilerPlace.MOVING else (RECONCILER,)
 

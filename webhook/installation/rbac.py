@@ -42,7 +42,7 @@ class NeededKind(NamedTuple):
 
     name: str
     version: str
-    wanted_by: tuple[str, ...]
+    users: tuple[str, ...]
     required: bool
 
 
@@ -55,7 +55,7 @@ def needed_kinds(settings: Settings) -> list[NeededKind]:
         if api.group in _BUILT_IN:
             return
         earlier = kinds.get(api)
-        wanted_by = (who,) if earlier is None else tuple(dict.fromkeys((*earlier.wanted_by, who)))
+        wanted_by = (who,) if earlier is None else tuple(dict.fromkeys((*earlier.users, who)))
         needed = required or (earlier is not None and earlier.required)
         kinds[api] = NeededKind(resource.qualified, api.version, wanted_by, needed)
 
@@ -238,7 +238,7 @@ def _reading(settings: Settings, *verbs: str, objects: bool) -> list[Manifest]:
     """Returns the rules to read the facts of the enabled schedulers, with or without those for judging `objects`."""
     # The API server takes the name of a list or watch from its fieldSelector.
     return [
-        _rule(api.group, plural, *verbs, names=() if projection.named is None else (projection.named,))
+        _rule(api.group, plural, *verbs, names=() if projection.only_name is None else (projection.only_name,))
         for projection in followed_projections(settings, objects=objects)
         for api, plural, _ in (projection.resource,)
     ]

@@ -275,7 +275,7 @@ def refuses_pods(profile: Profile) -> bool:
 
 def _unknown_kind_hooks(settings: Settings) -> Iterator[_Hook]:
     """Yields the hooks for pods of an unknown controller: in opted-in namespaces, and for a gang scheduler."""
-    controllers = sorted(f"{kind}.{group}".rstrip(".") for group, kind in settings.kinds.known_controllers)
+    controllers = sorted(f"{kind}.{group}".rstrip(".") for group, kind in settings.kinds.judged_controllers)
     qualified_kind = "(o.apiVersion.contains('/') ? o.kind + '.' + o.apiVersion.split('/')[0] : o.kind)"
     is_unknown = f"o.?controller.orValue(false) && !({qualified_kind} in {json.dumps(controllers)})"
     owned = f"object.metadata.?ownerReferences.orValue([]).exists(o, {is_unknown})"

@@ -289,7 +289,7 @@ class AnyObject:
     raw: Manifest
     fields: KindFields | None = None
     judged: Collection[tuple[str, str]] = ()
-    known: Collection[tuple[str, str]] = ()
+    kinds_with_fields: Collection[tuple[str, str]] = ()
     # Its pod templates, and the fields of a Pod; in the webhook they are not read.
     templates: tuple[PodTemplate, ...] = ()
     pod_fields: KindFields | None = None
@@ -304,7 +304,7 @@ class AnyObject:
         if self.pod_fields is None or self.kind[::2] not in self.judged:
             return ()
         names = self.pod_fields.below("spec")
-        fields = (field.below(path) for path, spec in self._pod_specs() for field in names.unknown(spec))
+        fields = (field.moved_below(path) for path, spec in self._pod_specs() for field in names.unknown(spec))
         return tuple(islice(fields, MOST_UNKNOWN))
 
     def _pod_specs(self) -> Iterator[tuple[FieldPath, Mapping[str, Any]]]:
@@ -371,7 +371,7 @@ class Marks(NamedTuple):
     """Labels or annotations of an object. `name` says which of the two, and `own` that they are not of a template."""
 
     name: str
-    own: bool
+    on_object: bool
     keys: Mapping[str, Any]
 
 

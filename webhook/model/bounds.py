@@ -39,7 +39,7 @@ class Row(Mapping[str, V]):
         self._values = values
 
     @classmethod
-    def of(cls, entries: Mapping[str, V]) -> Row[V]:
+    def from_mapping(cls, entries: Mapping[str, V]) -> Row[V]:
         """Returns a row with these entries. Texts in it are interned."""
         keys = tuple(sorted(entries))
         return cls(_places(keys), tuple(_interned(entries[key]) for key in keys))
@@ -233,7 +233,7 @@ class Packed(bytes):
     __slots__ = ()
 
     @classmethod
-    def of(cls, manifest: Manifest) -> Packed:
+    def pack(cls, manifest: Manifest) -> Packed:
         """Returns a manifest, packed."""
         try:
             content = orjson.dumps(manifest)

@@ -192,7 +192,7 @@ class ClusterFacts:
             changed[name] = _changed({} if before is None else before, entries)
         return replace(self, **changed)
 
-    def of_other_cluster(self) -> ClusterFacts:
+    def other_cluster_facts(self) -> ClusterFacts:
         """Returns what is known here about a workload that another cluster runs: its namespace, its runtime, and what
         Kueue holds it by. The queues, topologies and kinds of the other cluster are unknown.
         """

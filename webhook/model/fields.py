@@ -169,7 +169,7 @@ class UnknownField(NamedTuple):
     likely: str | None = None
     belongs: str | None = None
 
-    def below(self, path: FieldPath) -> UnknownField:
+    def moved_below(self, path: FieldPath) -> UnknownField:
         """Returns the same field in an object that has this one at `path`."""
         belongs = None
         if self.belongs is not None:

@@ -161,7 +161,7 @@ class Exceptions:
                 by_namespace.setdefault(namespace, []).append(exception)
         self._by_namespace = {namespace: tuple(exceptions) for namespace, exceptions in by_namespace.items()}
 
-    def in_force(self, namespace: str, now: datetime | None) -> tuple[RuleException, ...]:
+    def active_in(self, namespace: str, now: datetime | None) -> tuple[RuleException, ...]:
         """Returns the exceptions that apply in a namespace at that time; none without a time."""
         exceptions = self._by_namespace.get(namespace, ())
         return () if now is None else tuple(exception for exception in exceptions if not exception.has_ended(now))
@@ -170,7 +170,7 @@ class Exceptions:
         """Returns whether an exception may cover the pods of a workload, whatever its rules. Only the name of the
         workload decides: its labels are not known, and another workload may have made it. An empty name is unknown.
         """
-        granted = [exception.workloads.names for exception in self.in_force(namespace, now)]
+        granted = [exception.workloads.names for exception in self.active_in(namespace, now)]
         return any(not (workload and names) or workload in names for names in granted)
 
 
@@ -209,7 +209,7 @@ class Finding:
     """A fault at one field. `forbidden` marks a change that is not allowed (HTTP 403 rather than 422)."""
 
     at: FieldPath
-    found: Any
+    value: Any
     why: str
     remedy: str
     forbidden: bool = False
@@ -236,8 +236,8 @@ class Finding:
 
     def __post_init__(self) -> None:
         # The value only has to distinguish two faults, so a long annotation value is shortened.
-        if isinstance(self.found, str):
-            object.__setattr__(self, "found", name_text(self.found) or "")
+        if isinstance(self.value, str):
+            object.__setattr__(self, "value", name_text(self.value) or "")
         if len(self.why) > MAX_SAID_CHARACTERS:
             object.__setattr__(self, "why", _cut(self.why, MAX_SAID_CHARACTERS))
         if len(self.remedy) > MAX_SAID_CHARACTERS:
@@ -250,7 +250,7 @@ class Finding:
     @property
     def explanation(self) -> str:
         """The message without rule and place: found value, why, what to do."""
-        return f"{shown(self.found)}: {self.why}; {self.remedy}"
+        return f"{shown(self.value)}: {self.why}; {self.remedy}"
 
     @property
     def identity(self) -> tuple[str, str, str]:
@@ -258,7 +258,7 @@ class Finding:
         without names are distinguished by their content. If an identity occurs several times, the fault is there that
         many times.
         """
-        return (self.rule, self.at.anchor, name_text(json.dumps(self.found, sort_keys=True, default=str)) or "")
+        return (self.rule, self.at.anchor, name_text(json.dumps(self.value, sort_keys=True, default=str)) or "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -292,7 +292,7 @@ class GangObjects(Indexed[GangObjectKey, LivingGang]):
         """Returns the namespace and name of each member."""
         return ((key[1], member) for member in value.members)
 
-    def of_member(self, namespace: str, podclique: str) -> list[LivingGang]:
+    def gangs_of_member(self, namespace: str, podclique: str) -> list[LivingGang]:
         """Returns the gangs that contain a PodClique."""
         return [self[key] for key in self.having((namespace, podclique))]
 

@@ -134,7 +134,7 @@ class PodGangIndex(ABC):
     """PodGangs that are found by their PodCliqueSet: a cluster has too many to search them for each question."""
 
     @abstractmethod
-    def of_set(self, key: ObjectKey) -> Iterable[ObjectKey]:
+    def gangs_of_set(self, key: ObjectKey) -> Iterable[ObjectKey]:
         """Returns the namespaces and names of the PodGangs of a PodCliqueSet."""
 
 
@@ -146,7 +146,7 @@ class PodGangs(Indexed[ObjectKey, PodGangFacts], PodGangIndex):
         """Returns the namespace and name of its PodCliqueSet."""
         return ((key[0], value.workload),)
 
-    def of_set(self, key: ObjectKey) -> Iterable[ObjectKey]:
+    def gangs_of_set(self, key: ObjectKey) -> Iterable[ObjectKey]:
         """Returns the namespaces and names of the PodGangs of a PodCliqueSet."""
         return self.having(key)
 
@@ -305,7 +305,7 @@ class HyperNodes(Indexed[str, HyperNode]):
         """All tiers, the closest first."""
         return sorted(term for term in self.every_term if isinstance(term, int))
 
-    def tiers_named(self, name: str) -> set[int]:
+    def tiers_with_name(self, name: str) -> set[int]:
         """Returns the tiers with this name."""
         return {term[1] for term in self.every_term if isinstance(term, tuple) and term[0] == name}
 
@@ -355,7 +355,7 @@ class ElasticQuotas(dict[str, Quota]):
         """Returns the quotas that take, or may take, the pods of a namespace that name none."""
         return [*self._takers.get(None, ()), *self._takers.get(namespace, ())]
 
-    def named_in(self, namespace: str) -> Collection[str]:
+    def visible_in(self, namespace: str) -> Collection[str]:
         """Returns the quotas that users of a namespace may know: those in it, and those that take its pods."""
         return {*self._within.get(namespace, ()), *self._takers.get(namespace, ())}
 
@@ -415,7 +415,7 @@ class QueuedGroups(Indexed[ObjectKey, QueuedGroup]):
         """Returns the PodGroups with that name, in any namespace."""
         return self.having(("name", name))
 
-    def in_queue(self, queue: str) -> Iterable[ObjectKey]:
+    def groups_in_queue(self, queue: str) -> Iterable[ObjectKey]:
         """Returns the PodGroups in a queue."""
         return self.having(("queue", queue))
 

@@ -190,7 +190,7 @@ class KueueWorkloads(Indexed[ObjectKey, KueueWorkload]):
         uids = {value.job_uid, value.owner.uid if value.owner is not None else None} - {None}
         return ((key[0], uid, value.component_index) for uid in uids)
 
-    def of_owner(self, namespace: str, uid: str, component_index: str | None = None) -> Set[ObjectKey]:
+    def workloads_of_owner(self, namespace: str, uid: str, component_index: str | None = None) -> Set[ObjectKey]:
         """Returns the Workloads that are made for the object with this UID, or for a group of it."""
         return self.having((namespace, uid, component_index))
 

@@ -82,11 +82,11 @@ class NodePods(Indexed[ObjectKey, NodePod]):
         """Returns what the pods on a node use together."""
         return self._used.get(node, {})
 
-    def on(self, node: str) -> Set[ObjectKey]:
+    def pods_on(self, node: str) -> Set[ObjectKey]:
         """Returns the pods on a node."""
         return self.having(_OnNode(node))
 
-    def of_gang(self, namespace: str, gang: str) -> Set[ObjectKey]:
+    def pods_of_gang(self, namespace: str, gang: str) -> Set[ObjectKey]:
         """Returns the pods on nodes of a gang."""
         return self.having(_OfGang(namespace, gang))
 

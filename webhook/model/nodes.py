@@ -58,7 +58,7 @@ class Node(NamedTuple):
     oversubscribed: Row[int] | None = None
     problem: str | None = None
 
-    def after(self, before: Node) -> Node:
+    def keep_devices_of(self, before: Node) -> Node:
         """Returns this node with the devices that it had before."""
         more = {
             resource: amount
@@ -78,8 +78,8 @@ class Node(NamedTuple):
         )
 
 
-_NOTHING: Row[int] = Row.of({})
-_NO_LABELS: Row[str] = Row.of({})
+_NOTHING: Row[int] = Row.from_mapping({})
+_NO_LABELS: Row[str] = Row.from_mapping({})
 
 
 def _may_vanish(resource: str) -> bool:
@@ -117,7 +117,7 @@ def _read(name: str, raw: Manifest) -> Node:
         name,
         amounts,
         _row_of(amounts, devices),
-        Row.of({key: text(value) or "" for key, value in labels.items()}),
+        Row.from_mapping({key: text(value) or "" for key, value in labels.items()}),
         tuple(taint_of(taint) for taint in taints),
         any(
             mapping(state).get("type") == "Ready" and state.get("status") == "True"
@@ -180,7 +180,7 @@ def _row_of(amounts: Mapping[str, int], more: Mapping[str, int]) -> Row[int]:
 
 @lru_cache(maxsize=8192)
 def _shared_row(items: tuple[tuple[str, int], ...]) -> Row[int]:
-    return Row.of(dict(items))
+    return Row.from_mapping(dict(items))
 
 
 def _oversubscribed(annotations: Mapping[str, Any]) -> Row[int] | None:
@@ -324,7 +324,7 @@ class Nodes(dict[str, Node]):
     def __setitem__(self, name: str, node: Node) -> None:
         before = self.get(name)
         if before is not None:
-            node = node.after(before)
+            node = node.keep_devices_of(before)
             if before.looks_like(node):
                 super().__setitem__(name, node)
                 return

@@ -122,7 +122,7 @@ class Place(NamedTuple):
     workload: Needed
     part: str = ""
     group: str = ""
-    made: Place | None = None
+    role_place: Place | None = None
 
     @property
     def group_index(self) -> int:
@@ -180,10 +180,10 @@ def membership(place: Place, *, sequenced: bool, together: Mapping[str, int] = E
     starts in turn (`sequenced`), the gang is the replicated Job. `together` has the number of groups of each role that
     are one gang.
     """
-    if place.made is not None:
+    if place.role_place is not None:
         if place.group_index >= groups_together(place.part, together):
-            return membership(place.made, sequenced=sequenced)
-        leader_worker_set = place.made.workload.name
+            return membership(place.role_place, sequenced=sequenced)
+        leader_worker_set = place.role_place.workload.name
         return Membership(shared_name(leader_worker_set, place.part), group_name(leader_worker_set, place.group_index))
     name = place.workload.name
     if place.group:

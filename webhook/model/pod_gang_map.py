@@ -114,7 +114,7 @@ def _pod_gang_map(raw: Manifest) -> tuple[ObjectKey, PodGangMap]:
     packs = KEPT_BYTES < weight(entries, POD_GANG_BYTES) <= POD_GANG_BYTES
     controller = kept_controller(mapping(raw.get("metadata")))
     owner = "" if controller is None else controller.uid or ""
-    return key, PodGangMap(key[1], Packed.of(_spec(entries)) if packs else entries, owner)
+    return key, PodGangMap(key[1], Packed.pack(_spec(entries)) if packs else entries, owner)
 
 
 def _entries(spec: Mapping[str, Any]) -> tuple[PodGangEntry, ...]:

@@ -215,7 +215,7 @@ class GroupPods(Indexed[ObjectKey, GroupPod]):
         """Returns the group and the scheduler of the pod, which are the value itself."""
         return (value,)
 
-    def of_another_scheduler(self, group: Hashable, scheduler: str, besides: ObjectKey) -> ObjectKey | None:
+    def pod_of_another_scheduler(self, group: Hashable, scheduler: str, besides: ObjectKey) -> ObjectKey | None:
         """Returns one pod of a group that names another scheduler and is not `besides`; None if all agree."""
         return self._other(group, scheduler, frozenset({besides}))
 

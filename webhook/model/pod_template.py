@@ -146,7 +146,7 @@ class PodTemplate:
         self._mentions: set[str] | None = None
         self._totals: dict[str, Any] | None = None
 
-    def with_spec(self, spec: Mapping[str, Any]) -> PodTemplate:
+    def replace_spec(self, spec: Mapping[str, Any]) -> PodTemplate:
         """Returns the template at the same place with another spec."""
         return PodTemplate({"labels": self.labels, "annotations": self.annotations}, spec, self._holder)
 

@@ -70,7 +70,7 @@ class Projection(NamedTuple):
     # Whether other projections fill the same part, each with other objects.
     shared: bool = False
     # Whether `read` returns the namespace and name of the object itself as the key, for every object.
-    own_key: bool = False
+    keyed_by_object: bool = False
     # The fields that `read` needs, besides the name, as paths: `rollcall facts` writes these and no others. Objects of
     # a kind without them are not written.
     fields: tuple[str, ...] = ()
@@ -78,7 +78,7 @@ class Projection(NamedTuple):
     versions: frozenset[str] = frozenset()
 
     @property
-    def named(self) -> str | None:
+    def only_name(self) -> str | None:
         """The only name of the objects that are read, by the field selector; None if it names none."""
         conditions = (term.partition("=") for term in self.field_selector.split(","))
         return next((name for field, _, name in conditions if field == "metadata.name"), None)

@@ -193,7 +193,7 @@ class Fields(tuple[tuple[str, Any], ...]):
 
     __slots__ = ()
 
-    def named(self, name: str) -> Iterator[Any]:
+    def values_of(self, name: str) -> Iterator[Any]:
         """Returns the values of a field, ignoring the case of its name. The last one counts, and each must be valid."""
         folded = name.casefold()
         return (value for key, value in self if key.casefold() == folded)

@@ -288,7 +288,7 @@ class InNamespaces(Indexed[ObjectKey, Limited]):
         """Returns the namespace of the object."""
         return (key[0],)
 
-    def of(self, namespace: str) -> Set[ObjectKey]:
+    def keys_in(self, namespace: str) -> Set[ObjectKey]:
         """Returns the keys of the objects in a namespace."""
         return self.having(namespace)
 
@@ -296,7 +296,7 @@ class InNamespaces(Indexed[ObjectKey, Limited]):
 def in_namespace(objects: Mapping[ObjectKey, Limited], namespace: str) -> list[tuple[str, Limited]]:
     """Returns the objects of a namespace with their names, sorted."""
     keys = (
-        objects.of(namespace) if isinstance(objects, InNamespaces) else (key for key in objects if key[0] == namespace)
+        objects.keys_in(namespace) if isinstance(objects, InNamespaces) else (key for key in objects if key[0] == namespace)
     )
     return [(key[1], objects[key]) for key in sorted(keys)]
 

@@ -120,7 +120,7 @@ def _changes(profile: Profile, member: GangMember) -> PodChanges:
     changes = prepared.get(member)
     if changes is None:
         changes = profile.backend.prepare_pod(member)
-        if member.opted_in and not member.made:
+        if member.opted_in and not member.gang_by_rollcall:
             # Rollcall does not look for such a pod's stamp or remove its gate.
             changes = replace(changes, stamped=False)
         elif member.opted_in:

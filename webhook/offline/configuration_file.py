@@ -72,7 +72,7 @@ def _placed(problem: Problem, document: Document, shapes: Sequence[Document]) ->
 def placed(problem: Problem, document: Document) -> Problem:
     """Returns the problem with its position in the document."""
     line, column = document.position(FieldPath(tuple(_steps(problem.path))))
-    return Problem(problem.path, problem.found, problem.why, problem.allowed, line, column)
+    return Problem(problem.path, problem.value, problem.why, problem.allowed, line, column)
 
 
 def _steps(path: str) -> list[Part]:

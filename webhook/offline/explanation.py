@@ -123,7 +123,7 @@ class Explanation:
     @property
     def chosen_by(self) -> str:
         """What chose the scheduler, in words."""
-        return f"by {self.choice.by}"
+        return f"by {self.choice.chooser}"
 
     def as_json(self) -> dict[str, Any]:
         """Returns the explanation as plain JSON values."""
@@ -175,7 +175,7 @@ def explain_document(
 
 def _apply_exceptions(views: Sequence[SchedulerView], request: Request, settings: Settings) -> Iterator[SchedulerView]:
     """Yields the views as the exceptions of the namespace change them. If nothing else refuses, no edit is needed."""
-    granted = settings.exceptions.in_force(request.namespace, request.at)
+    granted = settings.exceptions.active_in(request.namespace, request.at)
     if not granted or not views:
         yield from views
         return

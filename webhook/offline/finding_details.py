@@ -63,7 +63,7 @@ class Suppression(NamedTuple):
     origin: Origin = Origin.IN_SOURCE
 
     @property
-    def told(self) -> str:
+    def shown_reason(self) -> str:
         """The reason, with the word for what it does."""
         # The reason of an exception begins with the word.
         return self.reason if self.origin is Origin.EXCEPTION else f"suppressed: {self.reason}"

@@ -473,7 +473,7 @@ def _entry(
     started, surplus = _started(gang_fit), None
     if started is not None and (above := sum(member.pods for member in shape.members) - sum(started.values())) > 0:
         required = () if packing is None else partitions_of(packing)
-        surplus = Surplus(above, required[0].named if required and profile.backend.gathers_surplus else "")
+        surplus = Surplus(above, required[0].noun if required and profile.backend.gathers_surplus else "")
     entry = FitEntry(subject, shape.name, profile.name, verdict, shape.more, started, surplus=surplus)
     if packing is None or room is None:
         return entry
@@ -485,7 +485,7 @@ def _entry(
         entry = replace(entry, without_growth=witness)
     if facts.node_pods is None:
         return replace(entry, domains=domain_rooms_of(packing, room))
-    usage = Usage.of(facts, counted_by(profile.backend.pod_reading(settings.fit)))
+    usage = Usage.from_facts(facts, counted_by(profile.backend.pod_reading(settings.fit)))
     entry = replace(entry, domains=domain_rooms_of(packing, room, free_room(room, usage)))
     if may_fit and entry.without_growth is None:
         entry = replace(entry, now=now_of(packing, room, usage, (shape.namespace, shape.name), steps))

@@ -65,7 +65,7 @@ class GroupFolders:
         """Returns the folder whose sizes count for a file; None for those of all files."""
         return self._areas.get(source)
 
-    def facts_in(self, area: str | None, facts: ClusterFacts) -> ClusterFacts:
+    def area_facts(self, area: str | None, facts: ClusterFacts) -> ClusterFacts:
         """Returns facts with the sizes of the groups in one folder."""
         if area is None:
             return facts
@@ -199,7 +199,7 @@ class NodeFolders:
         """Returns the folder whose nodes count for a file; None if none do, or if all do."""
         return next((self._clusters[scope] for scope in scopes if scope in self._clusters), None)
 
-    def facts_in(self, cluster: str | None, facts: ClusterFacts) -> ClusterFacts:
+    def cluster_facts(self, cluster: str | None, facts: ClusterFacts) -> ClusterFacts:
         """Returns facts with the nodes of one folder; without nodes if there are several clusters and it has none."""
         if not self._clusters:
             return facts

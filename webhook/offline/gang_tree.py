@@ -116,13 +116,13 @@ class TreeNode:
     note: str = ""
 
     @property
-    def called(self) -> str:
+    def kind_name(self) -> str:
         """What it is, in words."""
         return self.kind or str(self.level)
 
     def as_json(self) -> dict[str, Any]:
         """Returns the node as plain JSON values."""
-        fields: dict[str, Any] = {"kind": self.called, "name": self.name, "pods": self.pods, "minimum": self.minimum}
+        fields: dict[str, Any] = {"kind": self.kind_name, "name": self.name, "pods": self.pods, "minimum": self.minimum}
         topology = {"required": self.required, "preferred": self.preferred}
         if any(topology.values()):
             fields["topology"] = topology

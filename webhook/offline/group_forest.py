@@ -347,7 +347,7 @@ class FoundTree:
     verdict: TreeVerdict
 
     @property
-    def untold(self) -> str:
+    def missing_facts(self) -> str:
         """What must be known for a verdict."""
         if any(branch.kind is BranchKind.TEMPLATE for branch, _ in walk(self.tree)):
             return "no group here was made from its templates"
@@ -358,8 +358,8 @@ class FoundTree:
         fields: dict[str, Any] = {"kind": str(self.tree.kind), "name": self.tree.full_name}
         fields["answer"] = str(self.verdict.standing)
         fields["why"] = [cause.as_json() for cause in self.verdict.causes]
-        if self.verdict.standing is Standing.NOT_TOLD:
-            fields["needs"] = self.untold
+        if self.verdict.standing is Standing.UNKNOWN:
+            fields["needs"] = self.missing_facts
         return fields | {"tree": self.tree.as_json()} | self.place.as_json()
 
 

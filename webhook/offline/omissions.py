@@ -259,7 +259,7 @@ def rendered(verdict: Verdict, raw: Manifest) -> Verdict:
     """
     kept, reported = list[Finding](), list[FieldPath]()
     for finding in verdict.findings:
-        if is_unrendered(finding.found) and not finding.rule.startswith(_OF_KEYS):
+        if is_unrendered(finding.value) and not finding.rule.startswith(_OF_KEYS):
             reported.append(finding.at)
         else:
             kept.append(finding)

@@ -104,7 +104,7 @@ _UNKNOWN = frozenset({BranchFault.ABSENT, BranchFault.NO_NAMESPACE, BranchFault.
 
 def gangs_box(node: TreeNode) -> Box:
     """Returns the box of a workload, or of a part of it."""
-    title = node.name if node.level in _BY_NAME else f"{node.called} {node.name}"
+    title = node.name if node.level in _BY_NAME else f"{node.kind_name} {node.name}"
     if node.level is TreeLevel.GROUP:
         title = f"replica {node.name}"
     return Box(
@@ -151,7 +151,7 @@ def _branch_details(branch: Branch) -> Iterator[str]:
     if branch.fault in _UNKNOWN:
         if branch.pods:
             yield f"has {_count(branch.pods, 'pod')}"
-    elif branch.of_pods:
+    elif branch.counts_pods:
         yield "starts with any pod" if branch.minimum is None else f"starts with {_count(branch.minimum, 'pod')}"
         if branch.pods is not None:
             yield f"has {branch.pods:,}"

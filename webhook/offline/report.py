@@ -293,7 +293,7 @@ class Report:
         if is_ignored:
             self.ignored.append(document)
 
-    def remark(self, remarks: Iterable[Remark]) -> None:
+    def add_remarks(self, remarks: Iterable[Remark]) -> None:
         """Adds what is to be said of objects that count as facts."""
         for remark in remarks:
             judgement = Judgement(*remark.subject, remark.at, Verdict(), has_rules=False)
@@ -387,7 +387,7 @@ def finding_as_json(finding: Finding) -> dict[str, Any]:
         "rule": finding.rule,
         "action": str(finding.action),
         "field": str(finding.at),
-        "found": finding.found if isinstance(finding.found, str | int | float | bool | None) else None,
+        "found": finding.value if isinstance(finding.value, str | int | float | bool | None) else None,
         "why": finding.why,
         "remedy": finding.remedy,
         "message": str(finding),

@@ -34,7 +34,7 @@ def concise(report: Report, options: ReportOptions) -> Iterator[str]:
     for entry in sorted(report.findings, key=lambda entry: entry.order):
         if options.quiet and not entry.fails(options.fail_on):
             continue
-        accepted = "" if entry.suppression is None else f" ({entry.suppression.told})"
+        accepted = "" if entry.suppression is None else f" ({entry.suppression.shown_reason})"
         message = f"{entry.finding.rule} {entry.place.object}: {entry.finding.explanation}"
         yield f"{entry.place}: {entry.level}: {message}{accepted}"
     for omission, place in report.left_out:
@@ -61,7 +61,7 @@ def github(report: Report, options: ReportOptions) -> Iterator[str]:
         command = "notice" if accepted is not None else _COMMANDS[entry.level]
         message = f"{entry.place.object}: {entry.finding.at}: {entry.finding.explanation}"
         if accepted is not None:
-            message = f"{accepted.told}\n{message}"
+            message = f"{accepted.shown_reason}\n{message}"
         yield _command(command, entry.place, entry.finding.rule, message)
     for omission, place in report.left_out:
         words = not_judged(place)
@@ -134,10 +134,10 @@ def markdown(report: Report, options: ReportOptions) -> Iterator[str]:
 
 def _row(entry: ReportedFinding, options: ReportOptions) -> str:
     finding, accepted = entry.finding, entry.suppression
-    sign = _SIGNS[entry.level] if accepted is None else _escaped(accepted.told)
+    sign = _SIGNS[entry.level] if accepted is None else _escaped(accepted.shown_reason)
     url = rule_url(finding.rule, options.documentation) if options.documentation else None
     rule = _code(finding.rule) if url is None else f"[{_code(finding.rule)}]({url})"
-    why = f"{_code(shown(finding.found))}: {_escaped(finding.why)}"
+    why = f"{_code(shown(finding.value))}: {_escaped(finding.why)}"
     place = f"{_code(f'{entry.place.file}:{entry.place.line}')}<br>{_code(entry.place.object)}"
     return f"| {sign} | {place} | {rule} | {why} | {_escaped(finding.remedy)} |"
 
@@ -227,7 +227,7 @@ def _finding(entry: ReportedFinding) -> Iterator[Line]:
         yield Head(str(place), accepted.origin.word, "dim", f" {finding.rule}")
     yield Field("object", place.object)
     yield Field("field", str(finding.at))
-    yield Field("found", shown(finding.found))
+    yield Field("found", shown(finding.value))
     yield Field("why", finding.why)
     yield Field("do", finding.remedy)
     if accepted is not None and accepted.origin is not Origin.BASELINE:
@@ -295,13 +295,13 @@ def _cases_finding(entry: ReportedFinding, fail_on: frozenset[FailOn]) -> Case:
         f"{entry.level}: {finding.rule}",
         f"place: {place}",
         f"field: {finding.at}",
-        f"found: {shown(finding.found)}",
+        f"found: {shown(finding.value)}",
         f"why: {finding.why}",
         f"do: {finding.remedy}",
     )
     message, outcome = f"{finding.why}; {finding.remedy}", CaseOutcome.PASSED
     if entry.suppression is not None:
-        message, outcome = entry.suppression.told, CaseOutcome.SKIPPED
+        message, outcome = entry.suppression.shown_reason, CaseOutcome.SKIPPED
     elif entry.fails(fail_on):
         outcome = CaseOutcome.FAILED
     return Case(place.file, place.line, _name(place, finding.rule), outcome, finding.rule, message, details)

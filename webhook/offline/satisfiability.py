@@ -47,7 +47,7 @@ class Standing(StrEnum):
 
     CAN = "can"
     CANNOT = "cannot"
-    NOT_TOLD = "notTold"
+    UNKNOWN = "notTold"
 
 
 class Why(StrEnum):
@@ -87,7 +87,7 @@ class Branch:
         return self.name if self.kind is BranchKind.GANG else f"{self.namespace}/{self.name}"
 
     @property
-    def of_pods(self) -> bool:
+    def counts_pods(self) -> bool:
         """Whether its minimum counts pods and not groups."""
         return self.kind in _OF_PODS
 
@@ -104,17 +104,17 @@ class Branch:
         if self.fault is not None:
             return Standing.CANNOT
         if self.kind in _TEMPLATES:
-            return Standing.NOT_TOLD
-        if self.of_pods:
+            return Standing.UNKNOWN
+        if self.counts_pods:
             if self.pods is None:
-                return Standing.NOT_TOLD if self.needed > 0 else Standing.CAN
+                return Standing.UNKNOWN if self.needed > 0 else Standing.CAN
             return Standing.CAN if self.pods >= self.needed else Standing.CANNOT
         standings = [branch.standing for branch in self.below]
         sure = standings.count(Standing.CAN)
         if sure >= self.needed:
             return Standing.CAN
-        open_ = standings.count(Standing.NOT_TOLD)
-        return Standing.NOT_TOLD if sure + open_ >= self.needed else Standing.CANNOT
+        open_ = standings.count(Standing.UNKNOWN)
+        return Standing.UNKNOWN if sure + open_ >= self.needed else Standing.CANNOT
 
     def as_json(self) -> dict[str, Any]:
         """Returns the branch as plain JSON values."""
@@ -124,7 +124,7 @@ class Branch:
             fields["fault"] = str(self.fault)
         if self.fault is not BranchFault.ABSENT:
             fields["minimum"] = self.minimum
-        if self.of_pods:
+        if self.counts_pods:
             fields["pods"] = self.pods
         if self.topology is not None:
             fields["topology"] = {"required": self.topology}
@@ -215,7 +215,7 @@ def _unmet(branch: Branch, level: int) -> Iterator[BlockedBranch]:
     if branch.standing is not Standing.CANNOT:
         return
     if branch.fault is None:
-        if branch.of_pods:
+        if branch.counts_pods:
             yield BlockedBranch(Why.TOO_FEW_PODS, branch, level)
         elif len(branch.below) < branch.needed:
             yield BlockedBranch(Why.TOO_FEW_GROUPS, branch, level)

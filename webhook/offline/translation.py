@@ -130,7 +130,7 @@ def _stated_choices(request: Request, facts: ClusterFacts, settings: Settings) -
         return
     unforced = admission.choice_of(workload, None, facts, replace(settings, forced=None))
     if unforced is not None and unforced.source != DEFAULT_PROFILE:
-        yield unforced.by, unforced.scheduler
+        yield unforced.chooser, unforced.scheduler
     if isinstance(workload, PodCliqueSet):
         yield from ((str(template_name.path), template_name.scheduler) for template_name in template_names(workload))
     else:

@@ -196,15 +196,15 @@ class Worlds:
         self._by_place: dict[tuple[str, str | None, str | None], ClusterFacts] = {}
         self._remark()
 
-    def of(self, document: Document) -> ClusterFacts:
+    def facts_for(self, document: Document) -> ClusterFacts:
         """Returns the facts for the objects of a document."""
         scopes = self._scopes.get(document.source) or scopes_of(document.source)
         nearest = next((scope for scope in scopes if scope in self._held), EVERYWHERE)
         area, cluster = self._groups.area_of(document.source), self._clusters.cluster_of(scopes)
         place = (nearest, area, cluster)
         if place not in self._by_place:
-            facts = self._groups.facts_in(area, self._chosen(self._choice_of(scopes)))
-            self._by_place[place] = self._clusters.facts_in(cluster, facts)
+            facts = self._groups.area_facts(area, self._chosen(self._choice_of(scopes)))
+            self._by_place[place] = self._clusters.cluster_facts(cluster, facts)
         return self._by_place[place]
 
     def _choice_of(self, scopes: Sequence[str]) -> _Choice:
@@ -276,7 +276,7 @@ class Worlds:
         self._identities.setdefault((part, *subject), _Identity(part, subject)).add(entry)
 
     def _leave_out(self, projection: Projection, item: FactObject, why: str) -> None:
-        if projection.named is not None and name_of(item.manifest) != projection.named:
+        if projection.only_name is not None and name_of(item.manifest) != projection.only_name:
             return
         self._unread.add(projection.part)
         kind, name = kind_of(item.manifest).kind, name_of(item.manifest)

@@ -241,7 +241,7 @@ class Tally:
     passed: Counter[str] = field(default_factory=Counter)
     refused: int = 0
     # Findings by action, of each namespace with any.
-    found_in: dict[str, Counter[str]] = field(default_factory=dict)
+    counts_by_namespace: dict[str, Counter[str]] = field(default_factory=dict)
     # Kept findings by whether they refuse, in all and by namespace.
     _kept: Counter[tuple[bool, str]] = field(default_factory=Counter)
 
@@ -257,7 +257,7 @@ class Tally:
             if not count.findings:
                 count.example, count.at = f"{key.kind}/{key.name}", str(finding.at)
             count.findings += 1
-            self.found_in.setdefault(group.namespace, Counter())[group.action] += 1
+            self.counts_by_namespace.setdefault(group.namespace, Counter())[group.action] += 1
             count.objects += group not in seen
             seen.add(group)
             if self._keeps(group):
@@ -286,7 +286,7 @@ class Tally:
     @property
     def namespaces(self) -> list[str]:
         """The namespaces with any finding."""
-        return sorted(self.found_in)
+        return sorted(self.counts_by_namespace)
 
     def ordered(self) -> list[tuple[FindingGroup, FindingCount]]:
         """Returns the groups: the strictest action first, then by rule and namespace."""
@@ -302,8 +302,8 @@ def _slim(finding: Finding | Unjudged) -> Finding | Unjudged:
     """Returns a finding without references into its object, so that the object can be freed."""
     if isinstance(finding, Unjudged):
         return finding
-    value = shown(finding.found) if isinstance(finding.found, dict | list | tuple) else finding.found
-    return replace(finding, found=value, absent=None, instead=())
+    value = shown(finding.value) if isinstance(finding.value, dict | list | tuple) else finding.value
+    return replace(finding, value=value, absent=None, instead=())
 
 
 @dataclass(slots=True)

@@ -213,7 +213,7 @@ def report_of(
 def _summary(namespace: str, tally: Tally) -> Manifest:
     """Returns the numbers of all findings, also of those that are not listed."""
     numbers = {"pass": tally.passed[namespace], "fail": 0, "warn": 0, "error": 0, "skip": 0}
-    for action, count in tally.found_in.get(namespace, {}).items():
+    for action, count in tally.counts_by_namespace.get(namespace, {}).items():
         numbers[_WORDS[action][0]] += count
     return numbers
 

@@ -206,7 +206,7 @@ class Auditor:
     """
 
     client: Client
-    known: AuditFacts
+    facts: AuditFacts
     selection: Selection = EVERY_RULE
     namespace: str | None = None
     page: int = PAGE
@@ -216,11 +216,11 @@ class Auditor:
 
     async def audit(self) -> Audit:
         """Returns the results for all kinds. A kind that cannot be listed is named in them."""
-        compared = len(self.known.judges) > 1
+        compared = len(self.facts.judges) > 1
         results = Audit(self.empty(), self.empty() if compared else None, self.empty() if compared else None)
-        results.unread.update(self.known.unread)
+        results.unread.update(self.facts.unread)
         # Pods are recreated by their workloads, so what a switch means for them shows there.
-        judges, served = self.known.judges, self.known.served
+        judges, served = self.facts.judges, self.facts.served
         every_listing = dict.fromkeys(
             listing for judge in judges for listing in listings(judge.settings, served, pods=not compared)
         )
@@ -263,7 +263,7 @@ class Auditor:
                     log.exception("stored object not judged", kind=key.kind, name=f"{key.namespace}/{key.name}")
 
     def _judge_one(self, raw: Manifest, api: Api, key: StoredKey, audit: Audit) -> None:
-        first, *others = self.known.judges
+        first, *others = self.facts.judges
         before = first.verdict(raw, api)
         if not others:
             if before is not None:

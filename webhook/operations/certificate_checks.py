@@ -183,7 +183,7 @@ def _shown(presented: Presented) -> x509.Certificate | None:
 
 
 def _stored(snapshot: Snapshot) -> Iterator[Symptom]:
-    secret = snapshot.one(SECRET)
+    secret = snapshot.single(SECRET)
     where = f"Secret {snapshot.namespace}/{TLS_SECRET}"
     content = None if secret is None else text(mapping(secret.get("data")).get("tls.crt"))
     if content is None:

@@ -48,7 +48,7 @@ class Symptom(NamedTuple):
     """
 
     where: str
-    found: str
+    observation: str
     why: str
     remedy: str
     level: Severity | None = None
@@ -110,7 +110,7 @@ class DiagnosedProblem(NamedTuple):
             "check": self.check,
             "level": self.level.value,
             "where": symptom.where,
-            "found": symptom.found,
+            "found": symptom.observation,
             "why": symptom.why,
             "remedy": symptom.remedy,
         }
@@ -128,23 +128,23 @@ class Diagnosis:
     """All findings, in the order of the checks."""
 
     checks: tuple[str, ...] = ()
-    found: list[DiagnosedProblem] = field(default_factory=list)
+    problems: list[DiagnosedProblem] = field(default_factory=list)
     not_known: list[NotKnown] = field(default_factory=list)
 
-    def of(self, level: Severity) -> list[DiagnosedProblem]:
+    def problems_of(self, level: Severity) -> list[DiagnosedProblem]:
         """Returns the findings of one level."""
-        return [problem for problem in self.found if problem.level is level]
+        return [problem for problem in self.problems if problem.level is level]
 
     def fails(self, *, strict: bool) -> bool:
         """Returns whether there is an error; with `strict`, an error or a warning."""
-        return bool(self.of(Severity.ERROR)) or (strict and bool(self.of(Severity.WARNING)))
+        return bool(self.problems_of(Severity.ERROR)) or (strict and bool(self.problems_of(Severity.WARNING)))
 
     def as_json(self, *, strict: bool) -> dict[str, Any]:
         """Returns the diagnosis as plain JSON values."""
         return {
             "well": not self.fails(strict=strict) and not self.not_known,
             "checks": list(self.checks),
-            "findings": [problem.as_json() for problem in self.found],
+            "findings": [problem.as_json() for problem in self.problems],
             "notKnown": [{"check": unknown.check, "why": unknown.why} for unknown in self.not_known],
         }
 
@@ -156,7 +156,7 @@ def examine(snapshot: Snapshot, checks: Iterable[Check]) -> Diagnosis:
     for check in every:
         try:
             for symptom in check.look(snapshot):
-                diagnosis.found.append(DiagnosedProblem(check.id, symptom.level or check.level, symptom))
+                diagnosis.problems.append(DiagnosedProblem(check.id, symptom.level or check.level, symptom))
         except FactsUnavailable as error:
             diagnosis.not_known.append(NotKnown(check.id, str(error)))
         except Malformed as error:

@@ -238,7 +238,7 @@ def operator_group(snapshot: Snapshot) -> Symptoms:
     for group, finding in wrong[:_OPERATOR_GROUPS_NAMED]:
         _, kind, namespace, name = group.key
         where = f"{kind} {namespace}/{name}"
-        yield Symptom(where, f"{finding.at} is {finding.found}", finding.why, finding.remedy)
+        yield Symptom(where, f"{finding.at} is {finding.value}", finding.why, finding.remedy)
     if len(wrong) > _OPERATOR_GROUPS_NAMED:
         more = f"{len(wrong) - _OPERATOR_GROUPS_NAMED} more with such a minimum"
         yield Symptom("PodGroups", more, "their workloads do not start as gangs", "correct those above and check again")

@@ -139,7 +139,7 @@ def service(snapshot: Snapshot) -> Symptoms:
     """
     if snapshot.address().url:
         return
-    number, manifest = snapshot.address().port, snapshot.one(SERVICE)
+    number, manifest = snapshot.address().port, snapshot.single(SERVICE)
     where = f"Service {snapshot.namespace}/{SERVER}"
     why = "the API server finds no server to call, and refuses every gang"
     if manifest is None:
@@ -168,7 +168,7 @@ def endpoints(snapshot: Snapshot) -> Symptoms:
         return
     everybody, number = list(ready_endpoints(snapshot)), snapshot.address().port
     # Another check reports a missing Service or port.
-    name = port_name(snapshot.one(SERVICE) or {}, number)
+    name = port_name(snapshot.single(SERVICE) or {}, number)
     ready = [endpoint for endpoint in everybody if name is None or name in endpoint.ports]
     nodes = {endpoint.node for endpoint in ready if endpoint.node}
     where = f"Service {snapshot.namespace}/{SERVER}"
@@ -208,7 +208,7 @@ def disruption_budget(snapshot: Snapshot) -> Symptoms:
 
     Source: Kubernetes documentation, "Specifying a Disruption Budget".
     """
-    service = None if snapshot.address().url else snapshot.one(SERVICE)
+    service = None if snapshot.address().url else snapshot.single(SERVICE)
     if service is None:
         return
     labels = mapping(mapping(service.get("spec")).get("selector"))
@@ -254,7 +254,7 @@ def leader(snapshot: Snapshot) -> Symptoms:
 
 def unled(snapshot: Snapshot) -> str | None:
     """Returns why no reconciler leads, or None."""
-    lease = snapshot.one(LEASE)
+    lease = snapshot.single(LEASE)
     if lease is None:
         return "it does not exist: no reconciler has ever run here"
     spec = mapping(lease.get("spec"))
@@ -464,7 +464,7 @@ def apart(snapshot: Snapshot) -> Symptoms:
 
 
 def _bound(snapshot: Snapshot) -> frozenset[str]:
-    subjects = map(mapping, sequence(mapping(snapshot.one(RECONCILER_BINDING)).get("subjects")))
+    subjects = map(mapping, sequence(mapping(snapshot.single(RECONCILER_BINDING)).get("subjects")))
     return frozenset(str(subject.get("name")) for subject in subjects if subject.get("namespace") == snapshot.namespace)
 
 
@@ -575,7 +575,7 @@ def rights(snapshot: Snapshot) -> Symptoms:
 
 
 def _lacking(snapshot: Snapshot, part: SnapshotPart, rules: Iterable[Manifest]) -> Symptoms:
-    role = snapshot.one(part)
+    role = snapshot.single(part)
     if role is None:
         # The account may have its rights from another role.
         return
@@ -628,7 +628,7 @@ def agree(snapshot: Snapshot) -> Symptoms:
     for clock in snapshot.clocks:
         if abs(clock.ahead) > _TOLERATED.total_seconds():
             yield _clock_difference(f"the clock of {clock.whose}", clock.ahead)
-    lease = snapshot.one(LEASE)
+    lease = snapshot.single(LEASE)
     renewed = None if lease is None else text(mapping(lease.get("spec")).get("renewTime"))
     if renewed is not None:
         ahead = (datetime.fromisoformat(renewed) - snapshot.now).total_seconds()

@@ -232,7 +232,7 @@ class InstalledKueue(NamedTuple):
     release: Version | None
 
     @classmethod
-    def found_in(cls, snapshot: Snapshot) -> InstalledKueue | None:
+    def read_from(cls, snapshot: Snapshot) -> InstalledKueue | None:
         """Returns what is installed; None if no Deployment mounts a Configuration. Raises `FactsUnavailable`."""
         configuration = None if snapshot.kueue is None else known(snapshot.kueue)
         deployment = next(kueues(snapshot), None)
@@ -387,7 +387,7 @@ def configuration(snapshot: Snapshot) -> Symptoms:
     name = _registered(snapshot)
     if name is None:
         return
-    kueue = InstalledKueue.found_in(snapshot)
+    kueue = InstalledKueue.read_from(snapshot)
     if kueue is None:
         yield Symptom(
             name,

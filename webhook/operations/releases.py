@@ -190,7 +190,7 @@ def present_gang(seen: Observed) -> PresentGang | None:
     unknown, objects = _written(seen)
     live = {
         _place(manifest): manifest
-        for manifest in (*seen.own, *(manifest for manifest in objects if manifest is not None))
+        for manifest in (*seen.gang_objects, *(manifest for manifest in objects if manifest is not None))
     }.values()
     controllers = [controller_in(manifest["metadata"]) for manifest in live]
     scheduler = text(podgang.labels.get(grove.LABEL_SCHEDULER)) if is_groves(podgang) else health.scheduler

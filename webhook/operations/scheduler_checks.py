@@ -94,7 +94,7 @@ def _unserved(name: str, observation: str) -> Symptom:
 
 
 def _kube_scheduler(snapshot: Snapshot) -> Symptoms:
-    lease = snapshot.one(SCHEDULER_LEASE)
+    lease = snapshot.single(SCHEDULER_LEASE)
     renewed = None if lease is None else text(mapping(lease.get("spec")).get("renewTime"))
     if renewed is None:
         yield _unserved(DEFAULT_SCHEDULER, "no process holds a Lease kube-system/kube-scheduler")

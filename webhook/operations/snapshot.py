@@ -59,20 +59,20 @@ class SnapshotPart(NamedTuple):
     """
 
     resource: Resource
-    own: bool = False
+    in_own_namespace: bool = False
     namespace: str = ""
     labels: tuple[str, ...] = ()
     name: str = ""
 
     def right(self, own_namespace: str) -> str:
         """Returns the right that is needed to read this part, as text."""
-        kind, inside = self.resource.qualified, self.within(own_namespace)
+        kind, inside = self.resource.qualified, self.namespace_to_read(own_namespace)
         verb = f"get {kind} {self.name}" if self.name else f"list {kind}"
         return f"{verb} in {inside}" if inside else verb
 
-    def within(self, own_namespace: str) -> str:
+    def namespace_to_read(self, own_namespace: str) -> str:
         """Returns the namespace to read; empty for all."""
-        return own_namespace if self.own else self.namespace
+        return own_namespace if self.in_own_namespace else self.namespace
 
     def has(self, raw: Manifest, own_namespace: str) -> bool:
         """Returns whether an object belongs to this part."""
@@ -80,7 +80,7 @@ class SnapshotPart(NamedTuple):
         group = str(raw.get("apiVersion", "v1")).rpartition("/")[0]
         if (group, raw.get("kind")) != (api.group, api.kind):
             return False
-        if (inside := self.within(own_namespace)) and metadata.get("namespace") != inside:
+        if (inside := self.namespace_to_read(own_namespace)) and metadata.get("namespace") != inside:
             return False
         return (not self.name or metadata.get("name") == self.name) and self._labelled(raw)
 
@@ -109,10 +109,10 @@ POLICY_BINDINGS = SnapshotPart(_admission("ValidatingAdmissionPolicyBinding", "v
 NAMESPACES = SnapshotPart(NAMESPACES_READ.resource)
 DEPLOYMENTS = SnapshotPart(Resource(Api("apps", "v1", "Deployment"), "deployments"))
 
-SERVICE = SnapshotPart(known_kinds.SERVICES, own=True, name=SERVER)
-ENDPOINT_SLICES = SnapshotPart(known_kinds.ENDPOINT_SLICES, own=True, labels=(slices_of(SERVER),))
-BUDGETS = SnapshotPart(Resource(Api("policy", "v1", "PodDisruptionBudget"), "poddisruptionbudgets"), own=True)
-SECRET = SnapshotPart(known_kinds.SECRETS, own=True, name=TLS_SECRET)
+SERVICE = SnapshotPart(known_kinds.SERVICES, in_own_namespace=True, name=SERVER)
+ENDPOINT_SLICES = SnapshotPart(known_kinds.ENDPOINT_SLICES, in_own_namespace=True, labels=(slices_of(SERVER),))
+BUDGETS = SnapshotPart(Resource(Api("policy", "v1", "PodDisruptionBudget"), "poddisruptionbudgets"), in_own_namespace=True)
+SECRET = SnapshotPart(known_kinds.SECRETS, in_own_namespace=True, name=TLS_SECRET)
 RECONCILER_BINDING = SnapshotPart(
     Resource(Api("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding"), "clusterrolebindings", namespaced=False),
     name=RECONCILER_ROLE,
@@ -120,7 +120,7 @@ RECONCILER_BINDING = SnapshotPart(
 _CLUSTER_ROLES = Resource(Api("rbac.authorization.k8s.io", "v1", "ClusterRole"), "clusterroles", namespaced=False)
 SERVER_RIGHTS = SnapshotPart(_CLUSTER_ROLES, name=SERVER_ROLE)
 RECONCILER_RIGHTS = SnapshotPart(_CLUSTER_ROLES, name=RECONCILER_ROLE)
-LEASE = SnapshotPart(known_kinds.LEASES, own=True, name=LEASE_NAME)
+LEASE = SnapshotPart(known_kinds.LEASES, in_own_namespace=True, name=LEASE_NAME)
 # kube-scheduler's own Lease. It also exists where the control plane is managed by a provider and shows no pods.
 SCHEDULER_LEASE = SnapshotPart(known_kinds.LEASES, namespace="kube-system", name="kube-scheduler")
 
@@ -322,7 +322,7 @@ class Snapshot:
     clocks: tuple[ClockOffset, ...] = ()
     presented: tuple[Presented, ...] = ()
     # Results of creating a PodCliqueSet that Rollcall refuses, and a pod of a group; None if not tried.
-    asked: Tried | Unread | None = None
+    refusal: Tried | Unread | None = None
     grouped: Tried | Unread | None = None
     # The pods of living workloads that were tried, at most one for each scheduler.
     members: tuple[MemberTrial, ...] = ()
@@ -337,7 +337,7 @@ class Snapshot:
         """Returns the objects of a part. Raises `FactsUnavailable`."""
         return known(self.parts.get(part, ()))
 
-    def one(self, part: SnapshotPart) -> Manifest | None:
+    def single(self, part: SnapshotPart) -> Manifest | None:
         """Returns the object of a part for a single name, or None. Raises `FactsUnavailable`."""
         return next(iter(self.all(part)), None)
 

@@ -225,7 +225,7 @@ class _Reader:
             self._accounts(),
         )
         snapshot = replace(
-            snapshot, operator=operator, kueue=kueue, asked=refusal, grouped=grouped, members=members, accounts=accounts
+            snapshot, operator=operator, kueue=kueue, refusal=refusal, grouped=grouped, members=members, accounts=accounts
         )
         try:
             seen = await look_at(endpoints(snapshot), bundles(snapshot), clock=self._clock)
@@ -260,7 +260,7 @@ class _Reader:
         return await _tried(what, lambda: self._objects(part), part.right(self._namespace))
 
     async def _objects(self, part: SnapshotPart) -> tuple[Manifest, ...]:
-        where = part.within(self._namespace) or None
+        where = part.namespace_to_read(self._namespace) or None
         try:
             if part.name:
                 manifests = [(await self._client.get(requests.read(part.resource, part.name, where))).content]
@@ -371,7 +371,7 @@ def endpoints(snapshot: Snapshot) -> Iterator[Endpoint]:
     if address.url:
         yield Endpoint(host, urlsplit(address.url).port or 443, host)
         return
-    name = port_name(snapshot.one(SERVICE) or {}, address.port)
+    name = port_name(snapshot.single(SERVICE) or {}, address.port)
     for endpoint_slice in snapshot.all(ENDPOINT_SLICES):
         for endpoint in endpoints_in(endpoint_slice):
             port = None if name is None else endpoint.ports.get(name)

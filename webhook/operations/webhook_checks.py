@@ -150,7 +150,7 @@ def registered(snapshot: Snapshot) -> Symptoms:
                 f"{part.resource.api.kind} {name}",
                 "it is missing",
                 "the API server does not call Rollcall: gangs are neither checked nor made",
-                f"install it: {_APPLY if snapshot.one(SERVICE) or snapshot.address().url else _INSTALL}",
+                f"install it: {_APPLY if snapshot.single(SERVICE) or snapshot.address().url else _INSTALL}",
             )
 
 
@@ -296,7 +296,7 @@ def answered(snapshot: Snapshot) -> Symptoms:
 
     Source: Kubernetes documentation, "Dry-run"; rule rollcall/scheduler-unknown, which nothing softens.
     """
-    trial = None if snapshot.asked is None else known(snapshot.asked)
+    trial = None if snapshot.refusal is None else known(snapshot.refusal)
     if trial is None or "rollcall/scheduler-unknown" in trial.message:
         return
     where = f"the creation of a {POD_CLIQUE_SETS_PART.resource.api.kind} (dry run)"

@@ -355,7 +355,7 @@ class CertificateController:
         snapshot = await read_snapshot(self._client, self._namespace, clock=self._clock)
         self._metrics.show(snapshot.stored)
         action = plan(snapshot.stored, snapshot.now, self._seen, self._settings)
-        self._metrics.at(action.step)
+        self._metrics.show_step(action.step)
         if not self._leads():
             raise NotLeading
         if isinstance(action, Idle):

@@ -271,7 +271,7 @@ class GangReconciler:
 
     async def _desired_objects(self, planned: GangPlan, podgang: PodGang) -> list[_DesiredObject]:
         backend = planned.profile.backend
-        stores = [self._stores.of(desired) for desired in planned.objects]
+        stores = [self._stores.store_for(desired) for desired in planned.objects]
         pairs = zip(stores, planned.objects, strict=True)
         live_objects = [store.objects.get(key_of(desired)) for store, desired in pairs]
         settled = backend.settle(planned.objects, [live for live in live_objects if live is not None])
@@ -305,7 +305,7 @@ class GangReconciler:
         going = {live["metadata"]["uid"] for live in frozen.recreated}
         await self._rehearse(objects, going)
         for live in reversed(frozen.recreated):
-            await self._writer.delete(self._stores.of(live).resource, live)
+            await self._writer.delete(self._stores.store_for(live).resource, live)
         # The watch reports when they are gone.
         return "waiting", LOOK_AGAIN_SECONDS
 

@@ -198,7 +198,7 @@ class StrangerWatch:
         namespace.earliest = self._clock.monotonic() + PAUSE_SECONDS
         is_behind = bool(namespace.gangs - listed.gangs)
         namespace.due = namespace.earliest if is_behind else self._clock.monotonic() + pace.period
-        for key, strangers in listed.search.found().items():
+        for key, strangers in listed.search.strangers().items():
             if key in namespace.gangs:
                 self._view.put_strangers(key, strangers)
 
@@ -340,7 +340,7 @@ class HealthWatch:
         """Judges the gangs of a namespace, or all, again that have not started: their reasons may have passed."""
         self._held_in.add(namespace)
 
-    def known(self, key: GangKey) -> HealthJudgement | None:
+    def judgement(self, key: GangKey) -> HealthJudgement | None:
         """Returns the last judgement of a gang."""
         return self._known.get(key)
 
@@ -488,7 +488,7 @@ class HealthWatch:
             self._for_room.add(key)
         else:
             self._for_room.discard(key)
-        if now.in_trouble:
+        if now.is_troubled:
             reason = now.obstacles[0].reason
             self._held.put(key, reason, self._clock.monotonic(), told_elsewhere=reason in _SAID_BY_WRITER)
             if _names_unowned(now) and not (before is not None and _names_unowned(before)):

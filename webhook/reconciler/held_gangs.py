@@ -302,7 +302,7 @@ class HealthJudgement:
     scheduler: str | None
     state: GangState
     word: str
-    in_trouble: bool
+    is_troubled: bool
     never: NeverFits | None
     escapes: tuple[tuple[str, int], ...]
     obstacles: tuple[HoldReason, ...]
@@ -319,7 +319,7 @@ def judgement_of(health: GangHealth, held: HoldReason | None) -> HealthJudgement
         health.scheduler,
         health.state,
         health.word,
-        health.in_trouble,
+        health.is_troubled,
         None if health.never is None else NeverFits(health.never.scope, health.never.family),
         tuple(escapes.items()),
         health.obstacles,

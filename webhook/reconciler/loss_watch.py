@@ -53,7 +53,7 @@ class LossView(Protocol):
     def node_exists(self, name: str) -> bool:
         """Returns whether there is a node of that name, as far as known."""
 
-    def on_nodes(self, names: Collection[str]) -> set[str]:
+    def report_gangs_on_nodes(self, names: Collection[str]) -> set[str]:
         """Has the gangs with pods on these nodes judged again. Returns the names of nodes that have such pods."""
 
 
@@ -130,7 +130,7 @@ class LossWatch:
             self._changed_nodes |= self._gone_nodes
         if self._changed_nodes:
             changed, self._changed_nodes = self._changed_nodes, set()
-            used = self._view.on_nodes(changed)
+            used = self._view.report_gangs_on_nodes(changed)
             self._gone_nodes = (self._gone_nodes - changed) | {
                 name for name in used if not self._view.node_exists(name)
             }
@@ -178,8 +178,8 @@ class LossWatch:
         self._note(key, podgang, left, ends)
         if (kept := self._kept.get(key)) is None:
             return health
-        kept.lost = LostMembers.of(kept.loss, left, self._clock.now())
-        return health.with_loss(kept.lost)
+        kept.lost = LostMembers.combine(kept.loss, left, self._clock.now())
+        return health.add_loss(kept.lost)
 
     def forget(self, key: GangKey) -> None:
         """Forgets a gang that is gone, or needs no pods now."""
@@ -198,8 +198,8 @@ class LossWatch:
         if kept is not None:
             if kept.lost is None:
                 # The record was stored by another process, and pods may have been lost since.
-                pods += _unwatched(left.without(kept.loss.names), len(kept.loss.pods) + kept.loss.more, now)
-            kept.loss = kept.loss.with_pods(pods)
+                pods += _unwatched(left.drop_pods(kept.loss.names), len(kept.loss.pods) + kept.loss.more, now)
+            kept.loss = kept.loss.add_pods(pods)
             if key in self._settled:
                 self._settle(key, kept)
             return
@@ -266,7 +266,7 @@ class LossWatch:
             if before is not None and before.loss.uid == loss.uid:
                 # What this process did not see is known.
                 seen = [pod for pod in before.loss.pods if pod.cause is not LossCause.UNKNOWN]
-                loss = loss.with_pods(seen)  # noqa: PLW2901 - one record made of two
+                loss = loss.add_pods(seen)  # noqa: PLW2901 - one record made of two
             kept = self._kept[key] = _Kept(loss, None, _EARLIER)
             self._settle(key, kept)
             yield key
@@ -346,9 +346,9 @@ class GangLosses:
         """Returns whether there is a node of that name, as far as known."""
         return self._view is None or node_exists(self._view.live, name)
 
-    def on_nodes(self, names: Collection[str]) -> set[str]:
+    def report_gangs_on_nodes(self, names: Collection[str]) -> set[str]:
         """Has the gangs with pods on these nodes judged again. Returns the names of nodes that have such pods."""
-        return set() if self._view is None else self._view.on_nodes(names)
+        return set() if self._view is None else self._view.report_gangs_on_nodes(names)
 
     async def look(self) -> Iterable[GangKey]:
         """Begins a look. Returns the gangs that must be judged again."""

@@ -163,7 +163,7 @@ class Reconciler:
             writer,
             events,
             self.metrics,
-            Stages(self.following.client, self.following.controllers).of,
+            Stages(self.following.client, self.following.controllers).read_stage,
             self.following,
             self.queue.add_later,
             opens=self._gated,
@@ -351,7 +351,7 @@ class Reconciler:
     async def _work(self) -> None:
         """Runs a worker once all is read, or something cannot be: before, thousands of gangs would each fail."""
         until = self.clock.monotonic() + MOST_UNREAD_SECONDS
-        while any(self.unready()) and not self.following.in_trouble and self.clock.monotonic() < until:
+        while any(self.unready()) and not self.following.is_troubled and self.clock.monotonic() < until:
             await asyncio.sleep(UNREAD_SECONDS)
         await self.workers.run()
 
@@ -457,7 +457,7 @@ async def reconcile_once(reconciler: Reconciler) -> None:
 
 def _unreadable(reconciler: Reconciler) -> str:
     """Returns what keeps the gangs from being read; empty if nothing does. A slow list does not count."""
-    if reconciler.following.in_trouble:
+    if reconciler.following.is_troubled:
         return "; ".join(islice(reconciler.unready(), SAID_AT_MOST))
     if reconciler.following.serves_gangs or any(reconciler.unready()):
         return ""

@@ -335,7 +335,7 @@ class Remedies:
         if remedy is None or podgang is None:
             case.until = now + LOOK_AGAIN_SECONDS
         elif (left := self._settings.per_minute - len(self._begun)) > 0:
-            await self._begin(case, remedy.within(left), podgang, now)
+            await self._begin(case, remedy.limit_weight(left), podgang, now)
             if case.done is not None:
                 self._followed[key] = None
         else:
@@ -356,7 +356,7 @@ class Remedies:
 
     async def _begin(self, case: _RemedyCase, remedy: Remedy, podgang: PodGang, now: float) -> None:
         self._begun.extend([(now, podgang.namespace)] * remedy.weight)
-        await self._events.say(podgang, RemedyReason.BEGUN, f"{remedy.found}; remedy: {remedy.act}")
+        await self._events.say(podgang, RemedyReason.BEGUN, f"{remedy.problem}; remedy: {remedy.act}")
         done = await self._carry_out(remedy, podgang)
         if done:
             case.done, case.done_at = remedy, now
@@ -393,7 +393,7 @@ class Remedies:
         if podgang is None:
             return
         if outcome is RemedyOutcome.NOT_HELPED:
-            note = f"Rollcall {done.done}. That did not help: {done.found}"
+            note = f"Rollcall {done.done}. That did not help: {done.problem}"
             await self._events.say(podgang, RemedyReason.FAILED, note)
             return
         health = None if outcome is RemedyOutcome.HELPED else case.health

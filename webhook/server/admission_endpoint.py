@@ -219,11 +219,11 @@ class AdmissionEndpoint:
         """Counts, logs and traces the verdict, and returns the answer."""
         verdict, patch, metrics = deliberation.verdict, deliberation.patch, self._state.metrics
         decision = verdict.decision
-        metrics.decided(self._name, decision, verdict.scheduler)
+        metrics.count_verdict(self._name, decision, verdict.scheduler)
         if verdict.findings or verdict.unjudged:
             metrics.count(verdict)
         if deliberation.request is not None and _opts_out(self._name, deliberation.request, verdict):
-            metrics.opted_out(deliberation.request.kind.kind)
+            metrics.count_opted_out(deliberation.request.kind.kind)
         if patch:
             metrics.patch_bytes.observe(len(patch))
         if deliberation.request is not None and (patch or not verdict.allowed):

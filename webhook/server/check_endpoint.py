@@ -152,11 +152,11 @@ class ManifestEndpoint:
         def judged(documents: list[Document], facts: ClusterFacts, settings: Settings) -> tuple[int, dict[str, Any]]:
             report = Report()
             worlds = Worlds(with_field_names(facts), documents, settings.kinds)
-            report.remark(worlds.remarks)
+            report.add_remarks(worlds.remarks)
             for document in documents:
-                report.add(document, judge(document.manifest, worlds.of(document), settings, self._clock.now()))
+                report.add(document, judge(document.manifest, worlds.facts_for(document), settings, self._clock.now()))
             if fixes:
-                add_fixes(report, worlds.of, settings, MAX_EXPLAINED)
+                add_fixes(report, worlds.facts_for, settings, MAX_EXPLAINED)
             return 422 if report.failed(options.fail_on) else 200, report_as_json(report, options)
 
         return await self._answer(request, judged)
@@ -278,7 +278,7 @@ def _explained(
     workloads: list[dict[str, Any]] = []
     worlds = Worlds(with_field_names(facts), documents, settings.kinds)
     for document in documents:
-        for explained in explain_document(document.manifest, worlds.of(document), settings, now):
+        for explained in explain_document(document.manifest, worlds.facts_for(document), settings, now):
             if len(workloads) == MAX_EXPLAINED:
                 raise InputError(SOURCE, f"has more than {MAX_EXPLAINED} workloads; rollcall explain takes any number")
             line, column = document.position(explained.at)

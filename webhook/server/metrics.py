@@ -301,13 +301,13 @@ class ServerMetrics(Exposition):
         """Adds the metrics of the caches of a cluster."""
         self.registry.register(CacheCollector(cluster))
 
-    def decided(self, endpoint: str, decision: str, scheduler: str | None) -> None:
+    def count_verdict(self, endpoint: str, decision: str, scheduler: str | None) -> None:
         """Counts a verdict by its scheduler."""
         counter = self._decisions.get((endpoint, decision, scheduler or NONE))
         # A record may have any name, so unknown schedulers share one label.
         (counter or self._decisions[endpoint, decision, OTHER]).inc()
 
-    def opted_out(self, kind: str) -> None:
+    def count_opted_out(self, kind: str) -> None:
         """Counts a new workload that is no gang."""
         self._opted_out[kind].inc()
 

@@ -241,7 +241,7 @@ class RuleChecks(Suite):
                 continue
             for pod in pods:
                 require(
-                    any(trait.of(pod) for trait in guard.traits) or not list(declared.check(pod, context)),
+                    any(trait.matches(pod) for trait in guard.traits) or not list(declared.check(pod, context)),
                     f"{declared.id} finds something in a pod that has no trait of its guard",
                     "add what the rule looks for to the guard, or declare no guard",
                 )

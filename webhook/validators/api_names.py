@@ -69,7 +69,7 @@ def unknown_key(manifest: AnyObject, context: Context[Any]) -> Results:
                 successor = RETIRED_KEYS[key]
                 why = "no current release reads this key, so it has no effect"
                 remedy = "remove it" if successor is None else f"write {successor} instead"
-                yield Finding(at=FieldPath((*parts, key)), found=value, why=why, remedy=remedy)
+                yield Finding(at=FieldPath((*parts, key)), value=value, why=why, remedy=remedy)
                 continue
             if (likely := misspelt.likely(key)) is not None:
                 reader, remedy = "no program reads this", f"did you mean {likely}? write that key"
@@ -78,7 +78,7 @@ def unknown_key(manifest: AnyObject, context: Context[Any]) -> Results:
             else:
                 continue
             why = f"{reader} key, so it has no effect"
-            yield Finding(at=FieldPath((*parts, key)), found=value, why=why, remedy=remedy)
+            yield Finding(at=FieldPath((*parts, key)), value=value, why=why, remedy=remedy)
 
 
 @rule(
@@ -257,10 +257,10 @@ def unknown_kind(manifest: AnyObject, _: Context[Any]) -> Results:
 def _likely_kind(manifest: AnyObject) -> tuple[str, str] | None:
     """Returns the group and kind that an unknown kind most likely means, or None."""
     group, _, kind = manifest.kind
-    if (group, kind) in manifest.judged or (group, kind) in manifest.known or (group, kind) in RETIRED_KINDS:
+    if (group, kind) in manifest.judged or (group, kind) in manifest.kinds_with_fields or (group, kind) in RETIRED_KINDS:
         return None
     groups: dict[str, list[str]] = {}
-    for other, name in (*manifest.judged, *manifest.known):
+    for other, name in (*manifest.judged, *manifest.kinds_with_fields):
         groups.setdefault(name, []).append(other)
     if not kind or group in groups.get(kind, ()):
         return None
@@ -299,7 +299,7 @@ def served_version(manifest: AnyObject, context: Context[Any]) -> Results:
         renamed = successor[1] != kind
         yield Finding(
             at=ROOT / ("kind" if renamed else "apiVersion"),
-            found=kind if renamed else manifest.raw.get("apiVersion"),
+            value=kind if renamed else manifest.raw.get("apiVersion"),
             why="no current release serves this kind, so the API server refuses the object",
             remedy=f"write it as {successor[1]} of {successor[0]}",
         )
@@ -318,7 +318,7 @@ def served_version(manifest: AnyObject, context: Context[Any]) -> Results:
     written = " or ".join(f"{group}/{number}" if group else number for number in served)
     yield Finding(
         at=ROOT / "apiVersion",
-        found=manifest.raw.get("apiVersion"),
+        value=manifest.raw.get("apiVersion"),
         why=f"{reader} {kind} in the version {shown(version)}, so the API server refuses the object"
         + (f" (only {earlier} serve it)" if earlier else ""),
         remedy="; ".join((f"write apiVersion: {written}", *changes)),
@@ -354,7 +354,7 @@ def no_gangs(manifest: AnyObject, context: Context[Any]) -> Results:
     Source: the webhooks of Rollcall select only these kinds (webhook/installation/webhooks.py).
     """
     kind = manifest.kind[::2]
-    if kind in manifest.judged or kind in manifest.known:
+    if kind in manifest.judged or kind in manifest.kinds_with_fields:
         return
     if SCHEDULER_LABEL not in manifest.labels:
         yield from _opted_in_by_namespace(manifest, context)

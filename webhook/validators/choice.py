@@ -84,7 +84,7 @@ def scheduler_disagree(workload: PodCliqueSet, context: Context[Any]) -> Results
     unknown = choice.scheduler not in choice.available
     for template in () if choice.overrides or unknown else template_names(workload):
         if template.scheduler != choice.scheduler:
-            why = f"all pods of a gang need the same scheduler, and {choice.by} says {choice.scheduler}"
+            why = f"all pods of a gang need the same scheduler, and {choice.chooser} says {choice.scheduler}"
             remedy = (
                 f"remove schedulerName from all templates and choose {choice.scheduler} by the label "
                 f"{SCHEDULER_LABEL}, or set it to {choice.scheduler} in all, if Grove has a profile of that name"

@@ -43,7 +43,7 @@ def _shortened(witness: Witness) -> Finding:
     """Returns the finding of a proof, without the last remedies if it would be too long for a warning."""
     remedy = witness.remedy
     while True:
-        finding = Finding(at=witness.at, found=witness.found, why=witness.why, remedy=remedy)
+        finding = Finding(at=witness.at, value=witness.value, why=witness.why, remedy=remedy)
         shorter, left_out, _ = remedy.rpartition(_OR)
         if not left_out or len(f"fit/{witness.family}{finding}".encode()) <= _MOST_BYTES:
             return finding

@@ -232,7 +232,7 @@ def foreign_pod_of_workload(creation: PodCreation, _: Context[Any]) -> Results:
     if creation.uid is not None and controller.uid != creation.uid:
         yield Finding(
             at=at,
-            found=controller.uid,
+            value=controller.uid,
             why=f"{controller.kind} {shown(controller.name)} has another uid, so it did not make this pod",
             remedy="remove the reference; the controller adds it to the pods that it creates",
             absent=creation.workload,

@@ -47,7 +47,7 @@ class Choice(NamedTuple):
     overrides: bool = False
 
     @property
-    def by(self) -> str:
+    def chooser(self) -> str:
         """What chose the scheduler, in words."""
         return self.source or str(self.path)
 
@@ -123,9 +123,9 @@ class Limit(NamedTuple):
     Queue". `own` is the queue that the workload is in: the limit may be that of a queue above it.
     """
 
-    called: str
+    title: str
     name: str
-    own: str
+    workload_queue: str
 
 
 class GangScheduler:

@@ -69,12 +69,12 @@ def _minimum(minimum: int, replicas: int, spec: Mapping[str, Any], path: FieldPa
         why = f"a gang needs at least one pod of every {holder}"
         if spec.get("replicas") is None:
             why = "without replicas Grove sets minAvailable to 0, and then refuses the set"
-        return Finding(at=path / "replicas", found=spec.get("replicas"), why=why, remedy="set replicas to 1 or more")
+        return Finding(at=path / "replicas", value=spec.get("replicas"), why=why, remedy="set replicas to 1 or more")
     path /= "minAvailable"
     if minimum < 1:
         why = f"a gang needs at least one pod of every {holder}"
         remedy = "set minAvailable to 1 or more" if replicas > 0 else "set replicas and minAvailable to 1 or more"
-        return Finding(at=path, found=minimum, why=why, remedy=remedy)
+        return Finding(at=path, value=minimum, why=why, remedy=remedy)
     why = f"the {holder} has {replicas} replicas, so its gang could never be complete"
     remedy = (
         f"set minAvailable to {replicas} or less, or raise replicas" if replicas > 0 else "set replicas to 1 or more"

@@ -162,12 +162,12 @@ def _wrong_size(member: HeldClique, pods: int) -> Results:
     digits = stated.lstrip("0")
     if not (digits.isascii() and digits.isdigit()):
         why = "Kueue refuses a pod that names a pod group and does not state its number of pods"
-        yield Finding(at=path, found=member.held.total, why=why, remedy=remedy)
+        yield Finding(at=path, value=member.held.total, why=why, remedy=remedy)
     elif (above := len(digits) > _MOST_DIGITS or int(digits) > pods) or int(digits) < pods:
         then = "waits for more of them" if above else "deletes those above the stated number"
         yield Finding(
             at=path,
-            found=stated,
+            value=stated,
             why=f"the cliques of the pod group have {pods} pods, and Kueue {then}",
             remedy=remedy,
             # Such a group starts. Kueue stops it later, if it waits for all pods to be ready.

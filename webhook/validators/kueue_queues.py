@@ -101,7 +101,7 @@ def _queue_faults(queue: LocalQueue, name: str, at: FieldPath, facts: ClusterFac
         return
     yield Finding(
         at=at,
-        found=name,
+        value=name,
         why=f"{why}, so Kueue keeps {kept}",
         remedy=f"{remedy}, or name another LocalQueue",
         # The administrator may have changed the queue a moment ago.
@@ -134,12 +134,12 @@ def two_quotas(workload: OptedInWorkload, context: Context[Any]) -> Results:
     if isinstance(workload, MadeJobSet) or (gang := held_gang(workload, context)) is None:
         return
     for limit in context.gang_scheduler.limits(workload, context.facts):
-        above = "" if limit.name == limit.own else f", which is above {shown(limit.own)},"
+        above = "" if limit.name == limit.workload_queue else f", which is above {shown(limit.workload_queue)},"
         why = (
-            f"Kueue admits by its own quota, and {limit.called} {shown(limit.name)}{above} has a limit, too: what "
+            f"Kueue admits by its own quota, and {limit.title} {shown(limit.name)}{above} has a limit, too: what "
             "Kueue has admitted may still wait for it"
         )
-        remedy = f"remove the limit, so that only Kueue counts, or use {limit.called} without Kueue"
+        remedy = f"remove the limit, so that only Kueue counts, or use {limit.title} without Kueue"
         yield Finding(gang.path, gang.held.queue, why, remedy)
         return
 

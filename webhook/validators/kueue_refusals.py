@@ -428,7 +428,7 @@ def topology_faults(template: PodTemplate) -> Results:
     annotations = {key: value for key, value in template.annotations.items() if isinstance(value, str)}
     for key, why, remedy in _topology_faults(annotations):
         at, value = template.annotations_path / key, annotations.get(key)
-        yield Finding(at=at, found=value, why=f"{why}, {_SO}", remedy=remedy)
+        yield Finding(at=at, value=value, why=f"{why}, {_SO}", remedy=remedy)
 
 
 def _topology_faults(annotations: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:

@@ -84,16 +84,16 @@ class Gangs:
     pods: tuple[Placeable, ...]
     levels: tuple[RequiredLevel, ...]
     # The JobSet of a TrainJob, which has other paths.
-    made: MadeJobSet | None = None
+    made_job_set: MadeJobSet | None = None
 
     def place(self, level: RequiredLevel) -> tuple[FieldPath, str]:
         """Returns where the author finds a required level: the path in the judged object, and words to put before the
         reason if the path names only the runtime.
         """
-        if self.made is None or level.inherited:
+        if self.made_job_set is None or level.inherited:
             return level.path, ""
-        at = self.made.in_train_job(level.path)
-        return at, "" if at != self.made.train_job.runtime_path else f"{self.made.where(level.path)}: "
+        at = self.made_job_set.path_in_train_job(level.path)
+        return at, "" if at != self.made_job_set.train_job.runtime_path else f"{self.made_job_set.where(level.path)}: "
 
     def within(self, level: RequiredLevel) -> Iterator[Placeable]:
         """Returns the pods that a level is about."""
@@ -258,7 +258,7 @@ def _gangs_with_placed_levels(
 
 def _finding(gangs: Gangs, level: RequiredLevel, why: str, remedy: str) -> Finding:
     at, where = gangs.place(level)
-    return Finding(at=at, found=level.said, why=f"{where}{why}", remedy=remedy)
+    return Finding(at=at, value=level.stated, why=f"{where}{why}", remedy=remedy)
 
 
 @rule(
@@ -423,7 +423,7 @@ def _scheduler_names(
         name = text(placeable.template.spec.get("schedulerName"))
         if name is not None:
             path = placeable.template.spec_path / "schedulerName"
-            yield path if gangs.made is None else gangs.made.in_train_job(path), name
+            yield path if gangs.made_job_set is None else gangs.made_job_set.path_in_train_job(path), name
 
 
 @rule(

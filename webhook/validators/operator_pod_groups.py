@@ -123,7 +123,7 @@ def group_rollout(manifest: AnyObject, _: Context[Any]) -> Results:
         remedy = f"raise maxSurge to {minimum}, use the strategy Recreate, or label it {SCHEDULER_LABEL}"
     else:
         return
-    yield Finding(at=ANNOTATIONS / _GROUP_MINIMUM, found=written, why=why, remedy=remedy)
+    yield Finding(at=ANNOTATIONS / _GROUP_MINIMUM, value=written, why=why, remedy=remedy)
 
 
 def _first_pods(strategy: Mapping[str, Any], replicas: int) -> int:

@@ -64,7 +64,7 @@ def scheduler_name(workload: OptedInWorkload, context: Context[Any]) -> Results:
     for part in () if choice.overrides else workload.distinct_parts:
         scheduler = text(part.template.spec.get("schedulerName"))
         if scheduler not in {None, DEFAULT_SCHEDULER, choice.scheduler}:
-            why = f"{choice.by} says {shown(choice.scheduler)}, which skips pods that name another scheduler"
+            why = f"{choice.chooser} says {shown(choice.scheduler)}, which skips pods that name another scheduler"
             remedy = f"remove schedulerName from the template, or name the same scheduler in {SCHEDULER_LABEL}"
             yield Finding(part.template.spec_path / "schedulerName", scheduler, why, remedy)
 
@@ -85,7 +85,7 @@ def scheduler_differs(workload: OptedInWorkload, context: Context[Any]) -> Resul
     choice = context.choice
     scheduler = workload.scheduler if isinstance(workload, MadeJobSet) else None
     if scheduler not in {None, choice.scheduler} and not choice.overrides:
-        why = f"the pods would be prepared for it, but the TrainJob is for {choice.scheduler}, by {choice.by}"
+        why = f"the pods would be prepared for it, but the TrainJob is for {choice.scheduler}, by {choice.chooser}"
         remedy = "choose the same scheduler in both, or remove the label from the runtime"
         yield Finding(LABELS / SCHEDULER_LABEL, scheduler, why, remedy)
 
@@ -124,7 +124,7 @@ def runtime(workload: OptedInWorkload, context: Context[Any]) -> Results:
     elif needed.key not in existing:
         yield Finding(
             at=workload.runtime_path,
-            found=needed.name,
+            value=needed.name,
             why=f"this {workload.runtime_kind} does not exist, so the pods of the TrainJob are unknown",
             remedy="name a runtime that exists, or create it first",
             absent=needed,
@@ -359,7 +359,7 @@ def train_job_alone(workload: OptedInWorkload, context: Context[Any]) -> Results
     else:
         yield Finding(
             at=LABELS / SCHEDULER_LABEL,
-            found=workload.scheduler,
+            value=workload.scheduler,
             why="Trainer does not copy labels of a TrainJob, so its JobSet and its pods would not be opted in",
             remedy="label the namespace, or add the label in runtimePatches[].trainingRuntimeSpec.template.metadata",
             # The label may have been added a moment ago.
@@ -419,7 +419,7 @@ def name_taken(workload: OptedInWorkload, context: Context[Any]) -> Results:
         elif shared := sorted(mine & names):
             yield Finding(
                 at=METADATA / "name",
-                found=workload.name,
+                value=workload.name,
                 why=f"{kind} {holder.name} in the same namespace also has a gang with the name {shown(shared[0])}",
                 remedy=f"rename the {workload.kind}",
                 # It may have been deleted a moment ago.
@@ -515,9 +515,9 @@ def topology_unread(workload: OptedInWorkload, context: Context[Any]) -> Results
             reader = READERS[str(use.path.parts[-1])]
             if reader not in context.reads_claims_of:
                 why = f"only {reader} reads this annotation, so {context.choice.scheduler} places the pods on any nodes"
-                yield Finding(at=use.path, found=use.value, why=why, remedy=f"remove it, or choose {reader_of(reader)}")
+                yield Finding(at=use.path, value=use.value, why=why, remedy=f"remove it, or choose {reader_of(reader)}")
             elif not made_elsewhere and not _is_read(place, reader, workload):
-                yield Finding(at=use.path, found=use.value, why=_why(place, reader), remedy=_remedy(workload, reader))
+                yield Finding(at=use.path, value=use.value, why=_why(place, reader), remedy=_remedy(workload, reader))
 
 
 def _is_read(place: Annotations, reader: str, workload: OptedInWorkload) -> bool:

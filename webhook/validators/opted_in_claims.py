@@ -163,7 +163,7 @@ def plugin_in_turn(workload: OptedInWorkload, context: Context[Any]) -> Results:
     if (turns := job_set.sequence_path) is not None:
         why = (
             f"the PodGroup of its {runtime.plugins[0].path} counts pods that are created later because of its "
-            f"{job_set.in_runtime(turns)}, so no step ever starts"
+            f"{job_set.path_in_runtime(turns)}, so no step ever starts"
         )
         remedy = f"name a runtime without {runtime.plugins[0].path}; each step then has its own gang"
         yield Finding(workload.runtime_path, runtime.name, why, remedy)
@@ -268,8 +268,8 @@ def _may_be_read(claim: Claim, choice: Choice) -> bool:
 
 def _unread_finding(claim: Claim, workload: OptedInWorkload, context: Context[Any]) -> Finding:
     choice = context.choice
-    by_plugin = isinstance(workload, MadeJobSet) and "podGroupPolicy" in workload.in_runtime(claim.path).parts
-    why = f"{claim.system} reads it, but {choice.by} chooses {choice.scheduler}, which does not"
+    by_plugin = isinstance(workload, MadeJobSet) and "podGroupPolicy" in workload.path_in_runtime(claim.path).parts
+    why = f"{claim.system} reads it, but {choice.chooser} chooses {choice.scheduler}, which does not"
     remedy = (
         f"{'name a runtime without that plugin' if by_plugin else 'remove it'}, "
         f"or choose {reader_of(claim.system)}, which reads it"
@@ -292,7 +292,7 @@ def native_scheduling(workload: OptedInWorkload, context: Context[Any]) -> Resul
     """
     path = workload.native_path
     if path is not None and context.choice.scheduler != DEFAULT_SCHEDULER:
-        why = f"only kube-scheduler reads it, and {context.choice.by} says {shown(context.choice.scheduler)}"
+        why = f"only kube-scheduler reads it, and {context.choice.chooser} says {shown(context.choice.scheduler)}"
         remedy = "remove the field, or choose the cluster's own scheduler"
         yield Finding(path, workload.spec.get("scheduling"), why, remedy)
 
@@ -416,7 +416,7 @@ def gang_unread(workload: OptedInWorkload, context: Context[Any]) -> Results:
             warnings = workload.warnings() if isinstance(workload, ShapedWorkload) else ()
             if not any(warned.at == left.at for warned in warnings):
                 why = (
-                    f"{left.why}; only {left.system} reads that, and {context.choice.by} says "
+                    f"{left.why}; only {left.system} reads that, and {context.choice.chooser} says "
                     f"{shown(context.choice.scheduler)}"
                 )
                 remedy = f"choose {reader_of(left.system)}, which reads it"

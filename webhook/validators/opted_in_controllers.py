@@ -33,7 +33,7 @@ def _hindrance(rule_id: str, workload: OptedInWorkload, context: Context[Any]) -
         return
     for hindrance in workload.hindrances:
         if hindrance.rule == rule_id:
-            yield Finding(at=hindrance.at, found=hindrance.found, why=hindrance.why, remedy=hindrance.remedy)
+            yield Finding(at=hindrance.at, value=hindrance.value, why=hindrance.why, remedy=hindrance.remedy)
 
 
 @rule(
@@ -136,7 +136,7 @@ def operator(workload: OptedInWorkload, context: Context[Any]) -> Results:
         is_read = scheduler.groups(workload.resource.api.group_kind) and bool(scheduler.own_minimums(workload))
         unreachable = () if is_read else workload.unreachable(makes_gang=makes_gang)
         for finding in (*warnings, *unreachable, *(workload.shrinks() if context.makes_gangs else ())):
-            yield Finding(at=finding.at, found=finding.found, why=finding.why, remedy=finding.remedy)
+            yield Finding(at=finding.at, value=finding.found, why=finding.why, remedy=finding.remedy)
 
 
 @rule(
@@ -159,14 +159,14 @@ def stated_groups(workload: OptedInWorkload, _: Context[Any]) -> Results:
         role = roles.get(entry.role)
         if entry.groups is None:
             remedy = 'write it as "prefill=2,decode=1"'
-            yield Finding(at=at, found=entry.entry, why=entry.why, remedy=remedy)
+            yield Finding(at=at, value=entry.entry, why=entry.why, remedy=remedy)
         elif role is None:
             remedy = f"name one of {', '.join(sorted(roles)[:16])}"
-            yield Finding(at=at, found=entry.entry, why="there is no role of that name", remedy=remedy)
+            yield Finding(at=at, value=entry.entry, why="there is no role of that name", remedy=remedy)
         elif role.is_stated and 0 < role.groups < entry.groups:
             why = f"the gang would never be complete, because the replicas of {entry.role} are {role.groups}"
             remedy = "raise the replicas of the role. The number can be changed while all roles have 0 replicas"
-            yield Finding(at=at, found=entry.entry, why=why, remedy=remedy)
+            yield Finding(at=at, value=entry.entry, why=why, remedy=remedy)
 
 
 @rule(

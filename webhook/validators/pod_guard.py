@@ -36,7 +36,7 @@ class HasLabel(NamedTuple):
             return present
         return f"({present} && !(object.metadata.labels[{_quoted(self.key)}] in {_quoted(self.other_than)}))"
 
-    def of(self, pod: PodTemplate) -> bool:
+    def matches(self, pod: PodTemplate) -> bool:
         """Returns whether `pod` has the trait."""
         return self.key in pod.labels and pod.labels[self.key] not in self.other_than
 
@@ -51,7 +51,7 @@ class HasAnnotation(NamedTuple):
         """The trait as an expression over `object`."""
         return Mark("annotations", self.key).cel
 
-    def of(self, pod: PodTemplate) -> bool:
+    def matches(self, pod: PodTemplate) -> bool:
         """Returns whether `pod` has the trait."""
         return self.key in pod.annotations
 
@@ -73,7 +73,7 @@ class Requests(NamedTuple):
         each = f"({containers} + {init}).exists(c, [{amounts}].exists(m, {condition}))"
         return f"(size({containers}) > {MOST_CONTAINERS} || size({init}) > {MOST_CONTAINERS} || {each})"
 
-    def of(self, pod: PodTemplate) -> bool:
+    def matches(self, pod: PodTemplate) -> bool:
         """Returns whether `pod` has the trait."""
         lists = [sequence(pod.spec.get(field)) for field in ("containers", "initContainers")]
         if any(len(containers) > MOST_CONTAINERS for containers in lists):

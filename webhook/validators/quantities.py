@@ -331,4 +331,4 @@ def _likely(resource: str, value: object) -> str | None:
 
 
 def _finding(stated: _Amount, why: str, remedy: str, *instead: str) -> Finding:
-    return Finding(at=path_of(stated.trail), found=stated.value, why=why, remedy=remedy, instead=instead)
+    return Finding(at=path_of(stated.trail), value=stated.value, why=why, remedy=remedy, instead=instead)

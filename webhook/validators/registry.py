@@ -366,7 +366,7 @@ _MOST_KEPT = 64
 def _relevant_rules(rules: Sequence[BoundRule], uses: Uses, mentioned: AbstractSet[str]) -> Sequence[BoundRule]:
     """Returns those of `rules` that may find something."""
     if isinstance(rules, IndexedRules):
-        return rules.about(uses, mentioned)
+        return rules.select(uses, mentioned)
     return [bound for bound in rules if bound.rule.may_be_about(uses.keys(), mentioned)]
 
 
@@ -387,7 +387,7 @@ class IndexedRules(tuple[BoundRule, ...]):
         indexed._about, indexed._of_grove = {}, {}
         return indexed
 
-    def about(self, uses: Uses, mentioned: AbstractSet[str]) -> Sequence[BoundRule]:
+    def select(self, uses: Uses, mentioned: AbstractSet[str]) -> Sequence[BoundRule]:
         """Returns those that may find something about an object with these uses of capabilities, and that mentions
         this.
         """
@@ -400,7 +400,7 @@ class IndexedRules(tuple[BoundRule, ...]):
             self._about[used, words] = about
         return about
 
-    def of_grove(self, least: Action) -> IndexedRules:
+    def soften_for_grove(self, least: Action) -> IndexedRules:
         """Returns the rules about a PodGroup of Grove's own backend: those that are milder for it are no milder than
         `least`.
         """
@@ -506,7 +506,7 @@ def run_each(
 def run_on_object(rules: IndexedRules, context: Context[Any], group: str, judged: StoredObject) -> RuleOutcome:
     """Runs each rule about objects of that kind."""
     outcome = RuleOutcome()
-    for bound in rules.about({}, {_kind_word(group, judged.kind)}):
+    for bound in rules.select({}, {_kind_word(group, judged.kind)}):
         context.proceed()
         outcome.add(bound, bound.rule.check(judged, context), context.facts)
     return outcome
@@ -529,7 +529,7 @@ class ProfileSeal(NamedTuple):
 
     digest: str
     traits: str
-    asked: tuple[BoundRule, ...]
+    rules_by_facts: tuple[BoundRule, ...]
     parts: tuple[str, ...]
     given: bool
 

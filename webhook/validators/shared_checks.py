@@ -37,7 +37,7 @@ def unsupported(capability: Capability, table: CapabilityTable, context: Context
     """Yields one finding for each place that asks for a capability that `table` refuses, with the table's text."""
     support = table[capability]
     for use in context.uses.get(capability, ()):
-        yield Finding(at=use.path, found=use.value, why=support.why, remedy=support.remedy)
+        yield Finding(at=use.path, value=use.value, why=support.why, remedy=support.remedy)
 
 
 def missing_apis(context: Context[Any]) -> Results:
@@ -88,7 +88,7 @@ def moved(change: PodCliqueSetChange, context: Context[Any], use: Use, where: st
 def gangs_of_set(workload: PodCliqueSet, pod_gangs: Mapping[ObjectKey, PodGangFacts]) -> Iterable[ObjectKey]:
     """Returns the known PodGangs of a set."""
     indexed = pod_gangs if isinstance(pod_gangs, PodGangIndex) else PodGangs(pod_gangs)
-    return indexed.of_set((workload.namespace, workload.name))
+    return indexed.gangs_of_set((workload.namespace, workload.name))
 
 
 def spare_pods(workload: PodCliqueSet, why: str, remedy: str) -> Results:
@@ -96,7 +96,7 @@ def spare_pods(workload: PodCliqueSet, why: str, remedy: str) -> Results:
     for member in workload.cliques:
         if has_spare_pods(member):
             place = member.path / "spec" / "minAvailable"
-            yield Finding(at=place, found=member.min_available, why=why, remedy=remedy)
+            yield Finding(at=place, value=member.min_available, why=why, remedy=remedy)
 
 
 def unread_queues(context: Context[Any], scheduler: str, key: str) -> Results:

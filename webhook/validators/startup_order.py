@@ -76,7 +76,7 @@ def starts_after(workload: PodCliqueSet, _: Context[Any]) -> Results:
             why = _why_wrong(name, member, names, seen)
             if why is not None:
                 at = _place(member) / Item(index, name or None)
-                yield Finding(at=at, found=name, why=why, remedy=remedy)
+                yield Finding(at=at, value=name, why=why, remedy=remedy)
             seen.add(name)
 
 

@@ -95,7 +95,7 @@ def job_minimum(workload: OptedInWorkload, _: Context[Any]) -> Results:
 
 def _refused(at: FieldPath, minimum: int, has: str, pods: int) -> Finding:
     why = f"{'a minimum is not below 0' if minimum < 0 else has}, {_REFUSED}"
-    return Finding(at=at, found=minimum, why=why, remedy=f"set 0 to {pods}", instead=(pods,))
+    return Finding(at=at, value=minimum, why=why, remedy=f"set 0 to {pods}", instead=(pods,))
 
 
 @rule(
@@ -149,7 +149,7 @@ def job_shape(workload: OptedInWorkload, _: Context[Any]) -> Results:
 
 
 def _shape(at: FieldPath, value: object, why: str, remedy: str) -> Finding:
-    return Finding(at=at, found=value, why=f"{why}, {_REFUSED}", remedy=remedy)
+    return Finding(at=at, value=value, why=f"{why}, {_REFUSED}", remedy=remedy)
 
 
 def _negative_numbers(path: FieldPath, holder: Mapping[str, Any], *names: str) -> Iterator[Finding]:

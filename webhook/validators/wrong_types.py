@@ -186,7 +186,7 @@ def _map(value: Any, expected: str, path: FieldPath) -> Iterator[Finding]:
 
 
 def _wrong(path: FieldPath, value: Any, expected: str) -> Finding:
-    return Finding(at=path, found=value, why="the value has the wrong type", remedy=f"write {expected}")
+    return Finding(at=path, value=value, why="the value has the wrong type", remedy=f"write {expected}")
 
 
 _TEMPLATE: dict[str, Any] = {"metadata": METADATA, "spec": POD_SPEC}

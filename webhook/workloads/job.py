@@ -20,7 +20,7 @@ class Job(OptedInWorkload):
     """A Job (batch/v1)."""
 
     resource = JOBS
-    own_controller = "kubernetes.io/job-controller"
+    default_controller = "kubernetes.io/job-controller"
 
     def _read_parts(self) -> Iterator[Part]:
         pods = pods_at_once(self.spec)

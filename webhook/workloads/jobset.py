@@ -26,7 +26,7 @@ class JobSet(OptedInWorkload):
     """A JobSet (jobset.x-k8s.io/v1alpha2)."""
 
     resource = JOB_SETS
-    own_controller = "jobset.sigs.k8s.io/jobset-controller"
+    default_controller = "jobset.sigs.k8s.io/jobset-controller"
 
     def _read_parts(self) -> Iterator[Part]:
         before: tuple[str, ...] = ()

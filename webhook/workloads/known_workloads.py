@@ -94,7 +94,7 @@ def _reader(view: type[OptedInWorkload]) -> Callable[[Manifest], tuple[ObjectKey
 
 def _spec(raw: Manifest) -> Packed:
     runtime = {"metadata": {"name": name_of(raw)}, "spec": dict(mapping(raw.get("spec")))}
-    packed = Packed.of(runtime)
+    packed = Packed.pack(runtime)
     if len(packed) <= KEPT_BYTES:
         # An unreadable runtime must fail here, and not as a fault of the TrainJob that names it. For a runtime that is
         # too large to keep, this check would take too long for one event.

@@ -376,7 +376,7 @@ class RequiredLevel(NamedTuple):
     tiers do not have. `inherited` means that a TrainJob says it, and not the JobSet that is made of it.
     """
 
-    said: str
+    stated: str
     path: FieldPath
     key: str | None = None
     parts: tuple[str, ...] | None = None
@@ -385,7 +385,7 @@ class RequiredLevel(NamedTuple):
     @property
     def name(self) -> str:
         """The node label key, else what the author wrote."""
-        return self.key or self.said
+        return self.key or self.stated
 
 
 def levels_of_set(workload: PodCliqueSet, facts: ClusterFacts) -> Iterator[RequiredLevel]:
@@ -438,7 +438,7 @@ def levels_of_own_gang(workload: OptedInWorkload) -> Iterator[RequiredLevel]:
 
 def _kai_levels(place: Annotations, facts: ClusterFacts) -> Iterator[RequiredLevel]:
     """Yields the level at one place. Without the name of a Topology KAI ignores it."""
-    level, topology = text(place.found.get(KAI_REQUIRED)), text(place.found.get(KAI_TOPOLOGY))
+    level, topology = text(place.values.get(KAI_REQUIRED)), text(place.values.get(KAI_TOPOLOGY))
     if level is not None and topology is not None:
         levels = (facts.kai_topologies or {}).get(topology)
         aliases = levels.aliases if isinstance(levels, KaiLevels) else {}

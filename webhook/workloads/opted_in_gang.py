@@ -64,11 +64,11 @@ class Annotations(NamedTuple):
 
     holder: AnnotationPlace
     path: FieldPath
-    found: Mapping[str, Any]
+    values: Mapping[str, Any]
 
     def asks(self, *keys: str) -> list[Use]:
         """Returns those of the keys that have a value, with their places."""
-        return [Use(self.path / key, value) for key in keys if (value := text(self.found.get(key)))]
+        return [Use(self.path / key, value) for key in keys if (value := text(self.values.get(key)))]
 
 
 def of_workload(workload: OptedInWorkload) -> Annotations:
@@ -101,7 +101,7 @@ def requests(workload: OptedInWorkload, job_set: OptedInWorkload | None) -> list
     uses = [(_reader(use), use) for place in every_place(workload) for use in place.asks(*READERS)]
     if isinstance(job_set, MadeJobSet):
         of_made = [use for place in every_place(job_set) for use in place.asks(*READERS)]
-        uses += [(_reader(use), Use(job_set.in_train_job(use.path), use.value)) for use in of_made]
+        uses += [(_reader(use), Use(job_set.path_in_train_job(use.path), use.value)) for use in of_made]
     return uses
 
 

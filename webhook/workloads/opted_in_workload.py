@@ -92,7 +92,7 @@ class Hindrance(NamedTuple):
 
     rule: str
     at: FieldPath
-    found: Any
+    value: Any
     why: str
     remedy: str
 
@@ -129,7 +129,7 @@ class OptedInWorkload(ABC):
     name_label: ClassVar[str] = ""
     role_label: ClassVar[str] = ""
     # What `spec.managedBy` says for the controller of the kind; None if the kind has no such field.
-    own_controller: ClassVar[str | None] = None
+    default_controller: ClassVar[str | None] = None
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -267,10 +267,10 @@ class OptedInWorkload(ABC):
         """The controller in `spec.managedBy`, if it is another than the kind's own: then no pods are made here.
         MultiKueue (kueue.x-k8s.io/multikueue) runs the workload in another cluster.
         """
-        if self.own_controller is None:
+        if self.default_controller is None:
             return None
         manager = text(self.spec.get("managedBy"))
-        return None if manager in {None, "", self.own_controller} else manager
+        return None if manager in {None, "", self.default_controller} else manager
 
     @property
     def managed_path(self) -> FieldPath:

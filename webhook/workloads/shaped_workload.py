@@ -126,7 +126,7 @@ class ShapedWorkload(OptedInWorkload):
     @property
     def managed_path(self) -> FieldPath:
         """The path that says so."""
-        return self.shape.elsewhere[0].path.at(self._scope) if self.shape.elsewhere else super().managed_path
+        return self.shape.elsewhere[0].path.field_path(self._scope) if self.shape.elsewhere else super().managed_path
 
     def _holds(self, conditions: tuple[ShapeCondition, ...]) -> bool:
         return bool(conditions) and all_hold(conditions, self._scope)
@@ -139,7 +139,7 @@ class ShapedWorkload(OptedInWorkload):
     def operator_minimum(self) -> tuple[FieldPath | None, int | None]:
         """The field in which it asks its operator for the minimum of a PodGroup, and the value. Raises `Malformed`."""
         path = self.shape.operator.minimum
-        return (None, None) if path is None else (path.at(self._scope), integer(path.value(self._scope)))
+        return (None, None) if path is None else (path.field_path(self._scope), integer(path.value(self._scope)))
 
     @property
     def operator_scheduler(self) -> str:
@@ -188,7 +188,7 @@ class ShapedWorkload(OptedInWorkload):
         template = _template(part, at, raw, scope)
         pods = part.pods.value(scope)
         needed, elastic = _needed(part, scope, pods), part.is_elastic(scope)
-        return Part(part.name.of(scope), path, at, template, pods, pods, part.after, needed, elastic)
+        return Part(part.name.text_in(scope), path, at, template, pods, pods, part.after, needed, elastic)
 
     @property
     def marked_paths(self) -> tuple[FieldPath, ...]:
@@ -249,13 +249,13 @@ class ShapedWorkload(OptedInWorkload):
         """Returns the value that its operator writes under a key on what it makes, and the place that it is from."""
         for entry in self.shape.carried:
             if entry.key == key and (value := entry.value(self._scope)) is not None:
-                return Use(entry.path.at(self._scope), value)
+                return Use(entry.path.field_path(self._scope), value)
         return None
 
     def carried_path(self, key: str) -> FieldPath | None:
         """Returns where its operator takes the value for a key from; None if it writes nothing under the key."""
         carried = (entry for entry in self.shape.carried if entry.key == key and all_hold(entry.when, self._scope))
-        return next((entry.path.at(self._scope) for entry in carried), None)
+        return next((entry.path.field_path(self._scope) for entry in carried), None)
 
     @property
     def record(self) -> Record:
@@ -313,15 +313,15 @@ def _template_of(part: PartShape, scope: ShapeScope) -> tuple[FieldPath, Mapping
     """Returns the path of a part's template and the template, of the first place that has one."""
     for path in part.templates:
         if (raw := path.value(scope)) is not None:
-            return path.at(scope), mapping(raw)
-    return part.templates[-1].at(scope), {}
+            return path.field_path(scope), mapping(raw)
+    return part.templates[-1].field_path(scope), {}
 
 
 def _template(part: PartShape, at: FieldPath, raw: Mapping[str, Any], scope: ShapeScope) -> PodTemplate:
     if not part.flat:
         return template_at(raw, at)
     if part.spec is not None:
-        return PodTemplate(raw, mapping(part.spec.value(scope)), TemplatePaths(at, part.spec.at(scope)))
+        return PodTemplate(raw, mapping(part.spec.value(scope)), TemplatePaths(at, part.spec.field_path(scope)))
     return PodTemplate(raw, {field: raw[field] for field in FLAT_FIELDS if field in raw}, TemplatePaths(at, at))
 
 
@@ -330,7 +330,7 @@ def _unreachable(part: PartShape, scope: ShapeScope, *, has_gangs: bool) -> Iter
     needed = part.minimum(scope)
     if needed is None or (minimum := needed.value(scope)) <= pods:
         return
-    at = needed.path.at(scope) if needed.path is not None else _template_of(part, scope)[0]
+    at = needed.path.field_path(scope) if needed.path is not None else _template_of(part, scope)[0]
     why = f"the minimum is {minimum} pods, but only {pods} are created"
     if has_gangs:
         why = f"{why}; the gang is made with {pods}"
@@ -355,11 +355,11 @@ def _remedy(part: PartShape, scope: ShapeScope, lowest: PodCount) -> tuple[Field
     """Returns the field by which the minimum of a part and its lowest number can be made equal, its value, and how."""
     minimum = part.minimum(scope)
     if minimum is not None and minimum.path is not None:
-        other = "" if lowest.path is None else f", or raise {lowest.path.at(scope)},"
+        other = "" if lowest.path is None else f", or raise {lowest.path.field_path(scope)},"
         value = minimum.path.value(scope)
-        return minimum.path.at(scope), value, f"lower it{other} until both are the same number of pods"
+        return minimum.path.field_path(scope), value, f"lower it{other} until both are the same number of pods"
     if lowest.path is not None:
-        return lowest.path.at(scope), lowest.path.value(scope), "raise it to the pods that the gang needs"
+        return lowest.path.field_path(scope), lowest.path.value(scope), "raise it to the pods that the gang needs"
     return _template_of(part, scope)[0], None, "let minimum and lowest in the WorkloadShape be the same number of pods"
 
 
@@ -370,7 +370,7 @@ def _needed(part: PartShape, scope: ShapeScope, pods: int) -> int:
 
 def _statement_place(statement: Statement, scope: ShapeScope) -> tuple[FieldPath, Any]:
     if statement.at is not None:
-        return statement.at.at(scope), statement.at.value(scope)
+        return statement.at.field_path(scope), statement.at.value(scope)
     return (SPEC, None) if scope.entry is None else (scope.entry.path, None)
 
 
@@ -505,7 +505,7 @@ class OperatorGroup:
         if why is None:
             return None
         right = size.most if size.needed is None else min(size.needed, size.most)
-        return Finding(at=self.path, found=self.minimum, why=why, remedy=_minimum_remedy(right, size), instead=(right,))
+        return Finding(at=self.path, value=self.minimum, why=why, remedy=_minimum_remedy(right, size), instead=(right,))
 
 
 def _owners(metadata: Mapping[str, object], namespace: str) -> Iterator[tuple[WorkloadKey, str | None]]:

@@ -81,7 +81,7 @@ class TrainJob(OptedInWorkload):
     """A TrainJob (trainer.kubeflow.org/v1alpha1)."""
 
     resource = TRAIN_JOBS
-    own_controller = "trainer.kubeflow.org/trainjob-controller"
+    default_controller = "trainer.kubeflow.org/trainjob-controller"
     has_own_pods = False
     # The JobSet that was made last, with the stored runtime that it was made from.
     _made: tuple[object, MadeJobSet] | None = None
@@ -250,21 +250,21 @@ class MadeJobSet(JobSet):
         """Returns nothing: the TrainJob states its numbers."""
         return iter(())
 
-    def in_train_job(self, path: FieldPath) -> FieldPath:
+    def path_in_train_job(self, path: FieldPath) -> FieldPath:
         """Returns where the TrainJob sets the value at `path`: in a patch, or by naming its runtime."""
         origin = self._brought.get(path)
         return origin if origin is not None and "runtimePatches" in origin.parts else self.train_job.runtime_path
 
-    def in_runtime(self, path: FieldPath) -> FieldPath:
+    def path_in_runtime(self, path: FieldPath) -> FieldPath:
         """Returns where the runtime sets the value."""
         return self._brought.get(path) or FieldPath(("spec", "template", *path.parts))
 
     def where(self, path: FieldPath) -> str:
         """Returns where the author finds the value at `path`, in words."""
-        at = self.in_train_job(path)
+        at = self.path_in_train_job(path)
         if at != self.train_job.runtime_path:
             return str(at)
-        return f"{self.train_job.runtime_kind} {self.runtime.name}, {self.in_runtime(path)}"
+        return f"{self.train_job.runtime_kind} {self.runtime.name}, {self.path_in_runtime(path)}"
 
 
 class _Patched(NamedTuple):

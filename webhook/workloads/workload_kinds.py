@@ -92,7 +92,7 @@ class WorkloadKinds:
     # The kinds between pods and workloads, each with a labelSelector or nothing.
     pod_controllers: Mapping[Resource, str] = field(init=False)
     # The kinds of controllers, by group and kind, whose pods are known to be gangs, or to be none.
-    known_controllers: frozenset[tuple[str, str]] = field(init=False)
+    judged_controllers: frozenset[tuple[str, str]] = field(init=False)
     _titles: Mapping[tuple[str, str], str] = field(init=False)
     # The forms of each kind by group and kind, and the first one by the name of the CustomResourceDefinition.
     _of_kind: Mapping[tuple[str, ...], tuple[WorkloadShape, ...]] = field(init=False)
@@ -261,7 +261,7 @@ class WorkloadKinds:
             for shape, part in self.candidates.get((api.group, api.kind), ())
         )
 
-    def with_declared(self, shapes: Iterable[WorkloadShape]) -> WorkloadKinds:
+    def add_declared(self, shapes: Iterable[WorkloadShape]) -> WorkloadKinds:
         """Returns these kinds with other shapes too, which replace all shapes of the same group and kind."""
         added = tuple(shapes)
         replaced = {shape.group_kind for shape in added}

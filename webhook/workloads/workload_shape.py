@@ -68,7 +68,7 @@ class ShapePath(NamedTuple):
         """Whether it finds one value at most."""
         return Each.EACH not in self.steps
 
-    def at(self, scope: ShapeScope) -> FieldPath:
+    def field_path(self, scope: ShapeScope) -> FieldPath:
         """Returns the path in the workload. Only for a path of a single value."""
         start = self._start(scope).path.parts
         return FieldPath((*start, *(step for step in self.steps if isinstance(step, str))))
@@ -268,7 +268,7 @@ class PodCount:
     def stated(self, scope: ShapeScope) -> Iterator[tuple[FieldPath, int | None]]:
         """Yields the fields that it is computed from, with their values. Raises `Malformed`."""
         if self.path is not None:
-            yield self.path.at(scope), integer(self.path.value(scope))
+            yield self.path.field_path(scope), integer(self.path.value(scope))
         for inner in self:
             yield from inner.stated(scope)
 
@@ -327,7 +327,7 @@ class PartName(NamedTuple):
     of_key: bool = False
     lower: bool = True
 
-    def of(self, scope: ShapeScope) -> str:
+    def text_in(self, scope: ShapeScope) -> str:
         """Returns the name in one workload. Raises `Malformed`."""
         if self.of_key and scope.entry is not None:
             return scope.entry.key.lower() if self.lower else scope.entry.key

@@ -24,7 +24,7 @@ def _unsupported(context: RuleContext, *capabilities: Capability) -> Results:
     for capability in capabilities:
         support = CAPABILITIES[capability]
         for use in context.uses.get(capability, ()):
-            yield Finding(at=use.path, found=use.value, why=support.why, remedy=support.remedy)
+            yield Finding(at=use.path, value=use.value, why=support.why, remedy=support.remedy)
 
 
 @rule(
@@ -75,7 +75,7 @@ def spare_pods(workload: PodCliqueSet, context: RuleContext) -> Results:
         if member.min_available != member.replicas or member.spec.get("autoScalingConfig"):
             yield Finding(
                 at=member.path / "spec" / "minAvailable",
-                found=member.min_available,
+                value=member.min_available,
                 why="only the sum of pods is counted, so spare pods of this clique could replace pods of another",
                 remedy="set minAvailable to replicas and remove autoScalingConfig, or choose another scheduler",
             )

@@ -81,7 +81,7 @@ def tree_of(case: Case, shape: GangShape, roles: Roles) -> GroupNeed:
 
     def pods(name: str) -> PodsNeed:
         member = by_name[name]
-        return PodsNeed(roles.of(member), member.minimum, _domain(member.required))
+        return PodsNeed(roles.role_of(member), member.minimum, _domain(member.required))
 
     parts: list[PodsNeed | GroupNeed] = [pods(plan.name) for plan in case.members if plan.name not in grouped]
     parts += [

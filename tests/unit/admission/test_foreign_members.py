@@ -136,7 +136,7 @@ def controlled(pod: Manifest, kind: str, name: str, uid: str) -> Manifest:
 @pytest.mark.parametrize(("pod", "api", "rule"), WAYS.values(), ids=WAYS)
 def test_a_pod_that_names_the_group_of_another_gang_is_reported(pod: Manifest, api: Api, rule: str) -> None:
     (finding,) = [one for one in created(pod, holding(api, OF_SET)).findings if one.rule == rule]
-    assert (finding.action, finding.found in {"demo-0", "demo-0-w"}) == (Action.WARN, True)
+    assert (finding.action, finding.value in {"demo-0", "demo-0-w"}) == (Action.WARN, True)
 
 
 @pytest.mark.parametrize(("pod", "api", "rule"), WAYS.values(), ids=WAYS)
@@ -234,6 +234,6 @@ def test_a_pod_of_a_job_with_another_uid_is_reported_whoever_made_it() -> None:
     (finding,) = [
         one for one in created(pod, known(manifest), JOB_CONTROLLER).findings if one.rule == "owner/foreign-pod"
     ]
-    assert (finding.found, finding.action) == ("1", Action.WARN)
+    assert (finding.value, finding.action) == ("1", Action.WARN)
     manifest["metadata"]["uid"] = "1"
     assert "owner/foreign-pod" not in rules(created(pod, known(manifest), JOB_CONTROLLER))

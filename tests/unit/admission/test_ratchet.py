@@ -257,7 +257,7 @@ def test_no_list_item_of_an_annotation_hides_the_fault_of_another(
     facts = known(network_topologies={"default": LAYERS})
     verdict = validate(new, old, settings=koordinator(), facts=facts)
     about_items = {"koordinator/gang-groups-member", "koordinator/gang-topology-strategy"}
-    found = [(one.found, one.action) for one in verdict.findings if one.rule in about_items]
+    found = [(one.value, one.action) for one in verdict.findings if one.rule in about_items]
     assert found == expected
     assert verdict.allowed is all(action is Action.WARN for _, action in expected)
 
@@ -268,7 +268,7 @@ def test_a_long_list_of_old_faults_hides_no_new_one_and_causes_no_refusal() -> N
     fewer = validate(listing(*many[500:]), listing(*many), settings=settings, facts=known())
     assert fewer.allowed
     one_more = validate(listing(*many, "new"), listing(*many), settings=settings, facts=known())
-    assert [finding.found for finding in one_more.denials] == ["new"]
+    assert [finding.value for finding in one_more.denials] == ["new"]
     assert len(one_more.findings) <= 33
 
 

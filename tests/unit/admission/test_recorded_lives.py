@@ -109,7 +109,7 @@ class Life:
             self._write(PodGang(now))
 
     def _write(self, podgang: PodGang) -> None:
-        if any(self._objects.of_member(podgang.namespace, member.name) for member in podgang.members):
+        if any(self._objects.gangs_of_member(podgang.namespace, member.name) for member in podgang.members):
             return
         planned = plan(podgang, self.facts, self.settings)
         assert isinstance(planned, GangPlan)

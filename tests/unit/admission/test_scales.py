@@ -95,7 +95,7 @@ def judged(*args: Any, known: ClusterFacts | None = None, settings: Any = None, 
 
 
 def found(verdict: Verdict) -> list[tuple[str, str, object]]:
-    return [(finding.rule, str(finding.at), finding.found) for finding in verdict.findings]
+    return [(finding.rule, str(finding.at), finding.value) for finding in verdict.findings]
 
 
 BELOW, MEMBER, ABOVE = "grove/scale-below-minimum", "grove/scale-of-member", "kueue/scale-above-group"

@@ -147,16 +147,16 @@ def test_a_list_of_rules_keeps_few_answers_and_each_is_right() -> None:
     words = [word for word in sorted(EVERYTHING) if any(word in bound.rule.looks_at for bound in rules)]
     for number in range(3 * registry._MOST_KEPT):
         mentioned = {word for place, word in enumerate(words) if number >> place & 1}
-        about = rules.about({}, mentioned)
+        about = rules.select({}, mentioned)
         assert about == [bound for bound in rules if bound.rule.may_be_about(frozenset(), mentioned)]
     assert len(rules._about) <= registry._MOST_KEPT
 
 
 def test_the_rules_about_a_pod_group_of_grove_are_kept() -> None:
     rules = settings_of("kai-scheduler").profiles["kai-scheduler"].object_rules[Action.DENY]
-    lenient = rules.of_grove(Action.OFF)
-    assert lenient is rules.of_grove(Action.OFF)
-    assert len(lenient) < len(rules) == len(rules.of_grove(Action.DENY))
+    lenient = rules.soften_for_grove(Action.OFF)
+    assert lenient is rules.soften_for_grove(Action.OFF)
+    assert len(lenient) < len(rules) == len(rules.soften_for_grove(Action.DENY))
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)

@@ -83,7 +83,7 @@ def test_a_kept_finding_holds_nothing_of_its_object() -> None:
     add(tally, "one", finding(found=raw, instead=(raw,)))
     kept = tally.kept[0].finding
     assert isinstance(kept, Finding)
-    assert (kept.found, kept.instead, kept.absent) == ("an object of 1 fields", (), None)
+    assert (kept.value, kept.instead, kept.absent) == ("an object of 1 fields", (), None)
 
 
 def test_only_selected_rules_count_and_rules_that_fail_closed() -> None:

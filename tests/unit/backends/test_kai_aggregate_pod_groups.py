@@ -152,7 +152,7 @@ RUNNING = {"resourcesStatus": {"allocated": {"cpu": "4"}}}
 def test_scaling_out_a_running_replica_is_a_warning_and_not_refused(status: Manifest, rule: str) -> None:
     running, larger = {**aggregate(), "status": status}, aggregate(branches=2)
     verdict = stored(larger, OPERATOR, running)
-    told = [(one.rule, str(one.at), one.found, one.action) for one in verdict.findings]
+    told = [(one.rule, str(one.at), one.value, one.action) for one in verdict.findings]
     leaf = "spec.subGroups[9]"
     assert (verdict.allowed, told) == (True, [(rule, f"{leaf}.minMember", 4, Action.WARN)])
     assert rule in rules(stored(larger, "alice", running))

@@ -60,7 +60,7 @@ def test_every_leaf_and_every_set_is_placed_together_in_the_domain_that_it_requi
 def test_a_domain_is_the_path_of_values_and_a_node_needs_the_label_of_every_level() -> None:
     (need,) = packed(gang(member("a"), required=BLOCK, topology_name="dc")).sets
     assert need.within is not None
-    assert (need.within.keys, need.within.wanted) == ((ZONE, BLOCK), LEVELS)
+    assert (need.within.keys, need.within.required_keys) == ((ZONE, BLOCK), LEVELS)
     assert need.within.broader is not None
     assert need.within.broader.keys == (ZONE,)
 

@@ -260,7 +260,7 @@ def test_a_minimum_in_a_runtime_is_said_to_be_there() -> None:
     facts = replace(runtimes(node), kai_topologies=KNOWN.kai_topologies)
     verdict = validate(train_job(scheduler=KAI), facts=known(facts=facts), settings=settings_of(KAI))
     (finding,) = [finding for finding in verdict.findings if finding.rule == ABOVE]
-    assert (str(finding.at), finding.found) == ("spec.runtimeRef.name", "9")
+    assert (str(finding.at), finding.value) == ("spec.runtimeRef.name", "9")
     assert f"spec.template.spec.replicatedJobs[0].template.metadata.annotations[{MINIMUM}]" in finding.why
 
 

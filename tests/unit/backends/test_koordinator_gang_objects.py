@@ -118,7 +118,7 @@ def test_of_a_list_of_ten_thousand_members_only_a_few_are_checked() -> None:
     assert set(rules(verdict)) == {"koordinator/gang-groups-differ", "koordinator/gang-member-missing"}
     assert len(verdict.findings) == 2
     missing = next(finding for finding in verdict.findings if finding.rule.endswith("missing"))
-    assert missing.found == "default/gang-3"
+    assert missing.value == "default/gang-3"
 
 
 @pytest.mark.parametrize("order", ["strict", "any"])
@@ -242,7 +242,7 @@ def test_a_network_topology_is_parsed_like_go_does(written: str, expected: list[
 def test_the_finding_of_an_annotation_that_is_not_a_list_has_a_short_distinct_text() -> None:
     before, same, other = (setting("groups", "x" * 200_000 + last) for last in ("", "", "y"))
     (first,), (second,), (third,) = (judged(one).findings for one in (before, same, other))
-    assert len(first.found) < 253
+    assert len(first.value) < 253
     assert first.identity == second.identity != third.identity
     assert sum(map(len, first.identity)) < 1024
     assert str(first).startswith(f'koordinator/gang-groups-unread at {AT}: "{"x" * 77}...": it is not JSON, so')

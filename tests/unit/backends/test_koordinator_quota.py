@@ -75,7 +75,7 @@ def test_a_quota_name_that_is_not_a_label_value_is_always_refused(name: str) -> 
             verdict = validate(manifest, facts=facts)
             # Grove refuses such a label of a clique, too.
             (found,) = [finding for finding in verdict.findings if finding.rule != "grove/clique-labels"]
-            assert (found.rule, found.found) == ("koordinator/quota", name)
+            assert (found.rule, found.value) == ("koordinator/quota", name)
             assert "not a valid value" in found.why
             assert not verdict.allowed
             assert verdict.unjudged == ()

@@ -285,7 +285,7 @@ def test_the_members_of_a_gang_with_pods_cannot_change(
 ) -> None:
     living = ClusterFacts(pod_gangs={("default", "demo-0"): PodGangFacts("demo")})
     found = validate(new, old, facts=living).findings
-    assert [(finding.rule, str(finding.at), finding.found) for finding in found] == told
+    assert [(finding.rule, str(finding.at), finding.value) for finding in found] == told
     assert all(finding.forbidden for finding in found)
     assert validate(new, old, facts=ClusterFacts(pod_gangs={})).findings == ()
     unknown = validate(new, old).findings

@@ -233,7 +233,7 @@ def test_surplus_pods_get_advice_at_the_minimum_that_causes_them() -> None:
     )
     verdict = validate(manifest, facts=WORLD)
     assert verdict.allowed
-    assert [(str(finding.at), finding.found) for finding in verdict.findings] == [
+    assert [(str(finding.at), finding.value) for finding in verdict.findings] == [
         ("spec.template.cliques[1].spec.minAvailable", 2)
     ]
 

@@ -130,14 +130,14 @@ WHY = {
 @pytest.mark.parametrize(("queue", "why"), WHY.items(), ids=WHY)
 def test_the_refusal_of_a_queue_has_its_reason(queue: str, why: str) -> None:
     (finding,) = validate(on_set(queue), settings=settings_of("volcano"), facts=queues()).findings
-    assert (finding.found, finding.why) == (queue, why)
+    assert (finding.value, finding.why) == (queue, why)
 
 
 def test_the_message_names_the_profile_s_default_queue() -> None:
     (finding,) = validate(
         pod_clique_set(), settings=settings_of("volcano", {"defaultQueue": "closed"}), facts=queues()
     ).findings
-    assert finding.found == "closed"
+    assert finding.value == "closed"
     assert finding.why == Text('defaultQueue is "Closed"')
 
 

@@ -206,7 +206,7 @@ def test_a_topology_refusal_names_the_object_to_look_for() -> None:
     assert finding.why == Text("of the domain, nor example.com/rack")
     manifest = pod_clique_set(clique("worker", replicas=4, minimum=2), topologyConstraint=required("rack"))
     (surplus,) = validate(manifest, settings=settings_of("volcano", ON), facts=TIERS).findings
-    assert (str(surplus.at), surplus.found) == ("spec.template.cliques[0].spec.minAvailable", 2)
+    assert (str(surplus.at), surplus.value) == ("spec.template.cliques[0].spec.minAvailable", 2)
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def test_default_scheduler_without_gangs_is_a_warning_in_every_command(rollcall:
 def test_the_webhook_warns_of_a_missing_gang_only_at_creation() -> None:
     settings, manifest = default_settings(), pod_clique_set(labels={"rollcall.dev/scheduler": "default-scheduler"})
     created = admission.validate(request(manifest), NOTHING_KNOWN, settings)
-    assert [(warning.rule, str(warning.at), warning.found) for warning in created.warnings] == [
+    assert [(warning.rule, str(warning.at), warning.value) for warning in created.warnings] == [
         ("kube/no-gang", "metadata.labels[rollcall.dev/scheduler]", "default-scheduler")
     ]
     assert created.warnings[0].why.startswith("gangScheduling is off in ")

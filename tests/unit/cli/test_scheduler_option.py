@@ -113,7 +113,7 @@ def _said(manifest: Manifest, facts: ClusterFacts, settings: Settings) -> list[t
     for judgement in judge(deepcopy(manifest), facts, settings):
         verdict, kind = judgement.verdict, judgement.kind
         if judgement.is_workload:
-            found += [(kind, one.rule, str(one.at), str(one.found), str(one.action)) for one in verdict.findings]
+            found += [(kind, one.rule, str(one.at), str(one.value), str(one.action)) for one in verdict.findings]
             found += [(kind, one.rule, str(one.at), "not judged") for one in verdict.unjudged]
             found.append((kind, verdict.scheduler or "", "" if verdict.omission is None else verdict.omission.reason))
     return sorted(found)

@@ -35,7 +35,7 @@ def gangs(live: LiveFacts) -> list[str] | None:
 def of(live: LiveFacts, podclique: str) -> list[str]:
     known: GangObjects | None = live.facts.gang_objects
     assert known is not None
-    return [found.gang for found in known.of_member("team-a", podclique)]
+    return [found.gang for found in known.gangs_of_member("team-a", podclique)]
 
 
 @asynccontextmanager

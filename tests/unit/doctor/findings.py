@@ -13,7 +13,7 @@ def reported(snapshot: Snapshot, *ids: str) -> list[tuple[Severity, str, str]]:
     assert len(wanted) == len(ids), f"of {ids} there are {[check.id for check in wanted]}"
     diagnosis = examine(snapshot, wanted)
     assert diagnosis.not_known == []
-    return [(one.level, one.symptom.where, one.symptom.found) for one in diagnosis.found]
+    return [(one.level, one.symptom.where, one.symptom.observation) for one in diagnosis.problems]
 
 
 def unknown(snapshot: Snapshot, check_id: str) -> list[str]:
@@ -23,5 +23,5 @@ def unknown(snapshot: Snapshot, check_id: str) -> list[str]:
 
 def remedies(snapshot: Snapshot, check_id: str) -> list[str]:
     """The remedies of a check."""
-    found = examine(snapshot, [one for one in EVERY_CHECK if one.id == check_id]).found
+    found = examine(snapshot, [one for one in EVERY_CHECK if one.id == check_id]).problems
     return [one.symptom.remedy for one in found]

@@ -32,7 +32,7 @@ def queue(name: str, *checks: str) -> Manifest:
 def found(settings: Settings, *objects: Manifest) -> list[tuple[str, str]]:
     without = ("Lease",) if STALE in objects else ()
     symptoms = admission_check.look(installed(*objects, settings=settings, without=without))
-    return [(one.where, one.found) for one in symptoms]
+    return [(one.where, one.observation) for one in symptoms]
 
 
 @pytest.mark.parametrize(

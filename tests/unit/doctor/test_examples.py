@@ -15,19 +15,19 @@ BY_ID = pytest.mark.parametrize("check", EVERY_CHECK, ids=lambda check: check.id
 @BY_ID
 def test_the_healthy_example_of_a_check_passes(check: Check) -> None:
     diagnosis = examine(check.passes(), [check])
-    assert (diagnosis.found, diagnosis.not_known) == ([], [])
+    assert (diagnosis.problems, diagnosis.not_known) == ([], [])
 
 
 @BY_ID
 def test_the_faulty_example_of_a_check_is_reported(check: Check) -> None:
     diagnosis = examine(check.fails(), [check])
-    assert diagnosis.found
+    assert diagnosis.problems
     assert diagnosis.not_known == []
 
 
 @BY_ID
 def test_a_symptom_has_place_value_reason_and_remedy(check: Check) -> None:
-    for found in examine(check.fails(), [check]).found:
+    for found in examine(check.fails(), [check]).problems:
         where, what, why, remedy, _ = found.symptom
         assert len(where) > 4
         assert what

@@ -128,7 +128,7 @@ def test_only_a_default_that_rollcall_can_have_is_advised(
     snapshot = installed(settings=configured(*profiles), operator=scheduling(default, default=default))
     (remedy,) = remedies(snapshot, "grove/schedulers")
     assert remedy == f"set defaultProfileName: default-scheduler in Grove's configuration{end}"
-    (symptom,) = (finding.symptom for finding in examine(snapshot, [schedulers]).found)
+    (symptom,) = (finding.symptom for finding in examine(snapshot, [schedulers]).problems)
     assert ("never sees it" in symptom.why) == (default != "lpx-scheduler")
 
 

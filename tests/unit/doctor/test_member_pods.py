@@ -294,7 +294,7 @@ def test_a_trial_that_cannot_be_made_hides_no_finding_of_another_scheduler() -> 
     snapshot = read(cluster)
     for trials in (snapshot.members, tuple(reversed(snapshot.members))):
         diagnosis = examine(replace(snapshot, members=trials), [pods_kept])
-        assert [finding.symptom.found for finding in diagnosis.found] == [
+        assert [finding.symptom.observation for finding in diagnosis.problems] == [
             "spec.schedulerName is 'default-scheduler' and not 'volcano'"
         ]
         assert [one.why for one in diagnosis.not_known] == [Text("it takes the right to create pods in team-a")]

@@ -341,5 +341,5 @@ KAI_TAGS = {"v0.14.8": True, "v0.14.9": False, "v0.14.10": False, "v0.15.3": Tru
 def test_of_a_kai_with_a_backport_only_the_other_fault_is_reported(tag: str, mixes: bool) -> None:
     image = f"ghcr.io/kai-scheduler/kai-scheduler/scheduler:{tag}"
     snapshot = installed(deployment("kai-scheduler-default", image), settings=configured({"name": "kai-scheduler"}))
-    (finding,) = examine(snapshot, [kai_fixes]).found
+    (finding,) = examine(snapshot, [kai_fixes]).problems
     assert ("#2096" in finding.symptom.why, "#2095" in finding.symptom.why) == (True, mixes)

@@ -51,7 +51,7 @@ GROVE = "/apis/grove.io/v1alpha1/namespaces/default/podcliquesets"
 
 def path_of(part: SnapshotPart) -> str:
     """Where the objects of a part are read."""
-    api, inside = part.resource.api, part.within(OWN)
+    api, inside = part.resource.api, part.namespace_to_read(OWN)
     start = f"/apis/{api.group}/{api.version}" if api.group else f"/api/{api.version}"
     where = f"{start}/namespaces/{inside}/{part.resource.plural}" if inside else f"{start}/{part.resource.plural}"
     return f"{where}/{part.name}" if part.name else where
@@ -99,7 +99,7 @@ def test_existing_objects_are_read_and_missing_ones_are_empty() -> None:
     snapshot = cluster.read()
     assert [raw["metadata"]["name"] for raw in snapshot.all(NAMESPACES)] == ["team-a"]
     assert [raw["kind"] for raw in snapshot.all(POD_CLIQUE_SETS_PART)] == ["PodCliqueSet"]
-    assert snapshot.one(LEASE) is None
+    assert snapshot.single(LEASE) is None
     assert snapshot.version == "v1.37.0"
     assert snapshot.clocks == (ClockOffset("the API server", 0.5),)
     assert snapshot.now == CLOCK_HERE
@@ -119,7 +119,7 @@ def test_the_doctor_writes_only_dry_runs() -> None:
         GROVE: ("POST", "All"),
         pods: ("POST", "All"),
     }
-    assert snapshot.asked == Tried(None, "HTTP 422: rollcall/scheduler-unknown")
+    assert snapshot.refusal == Tried(None, "HTTP 422: rollcall/scheduler-unknown")
     assert snapshot.grouped == Tried({"kind": "Pod", "spec": {}})
     assert json.loads(written[pods].content)["spec"]["schedulingGroup"] == {"podGroupName": "rollcall-doctor"}
 
@@ -163,8 +163,8 @@ def test_a_missing_right_is_reported() -> None:
     )
     snapshot = cluster.read()
     assert snapshot.parts[GANG_PODS] == Unread("the Pod objects", "HTTP 403: pods is forbidden", "list pods")
-    assert isinstance(snapshot.asked, Unread)
-    assert snapshot.asked.right == "create podcliquesets in default"
+    assert isinstance(snapshot.refusal, Unread)
+    assert snapshot.refusal.right == "create podcliquesets in default"
     with pytest.raises(FactsUnavailable, match="it takes the right to list pods"):
         snapshot.all(GANG_PODS)
 
@@ -267,7 +267,7 @@ def test_the_secret_is_read_only_if_no_server_presents_a_certificate(monkeypatch
     monkeypatch.setattr(snapshot_reader, "look_at", look)
     secret = thing("v1", "Secret", "rollcall-tls", data={"tls.crt": "YQ==", "tls.key": "Yg=="})
     unreachable = Cluster(secret)
-    found = unreachable.read().one(SECRET)
+    found = unreachable.read().single(SECRET)
     assert found is not None
     assert found["data"] == {"tls.crt": "YQ=="}
     # First a server without the name of the Service; then Rollcall.

@@ -28,7 +28,7 @@ def hyper_node(*nodes: str) -> dict[str, Any]:
 
 def found(*more: dict[str, Any]) -> list[str]:
     snapshot = installed(BINDING, NODE, *more, settings=configured(VOLCANO))
-    return [one.symptom.found for one in examine(snapshot, [objects]).found]
+    return [one.symptom.observation for one in examine(snapshot, [objects]).problems]
 
 
 def test_hyper_nodes_are_compared_with_the_labels_of_the_nodes() -> None:

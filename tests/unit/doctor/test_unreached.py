@@ -97,6 +97,6 @@ def test_an_external_server_is_named_by_its_url() -> None:
 def test_the_check_quotes_the_api_server_and_names_the_cause() -> None:
     message = f"HTTP 500: Internal error occurred: {FAILED}: {CALL}: context deadline exceeded"
     checks = [check for check in EVERY_CHECK if check.id == "webhooks/answered"]
-    (found,) = examine(replace(on(8443), asked=Tried(None, message)), checks).found
-    assert found.symptom.found == message
+    (found,) = examine(replace(on(8443), refusal=Tried(None, message)), checks).problems
+    assert found.symptom.observation == message
     assert "docs/how-to/managed-clusters.md" in found.symptom.remedy

@@ -184,15 +184,15 @@ def test_an_existing_queue_is_offered_for_a_missing_one(manifest: Manifest, expe
 def test_the_choice_of_the_scheduler_is_never_edited() -> None:
     workload = PodCliqueSet(pod_clique_set(labels={"rollcall.dev/scheduler": "koord-scheduler"}))
     place = FieldPath(("metadata", "labels", "rollcall.dev/scheduler"))
-    assert list(candidates(Finding(at=place, found="koord-scheduler", why="x", remedy="y"), workload)) == []
+    assert list(candidates(Finding(at=place, value="koord-scheduler", why="x", remedy="y"), workload)) == []
     assert (
-        list(candidates(Finding(at=SPEC / "template" / "cliques" / Item(0), found=1, why="x", remedy="y"), workload))
+        list(candidates(Finding(at=SPEC / "template" / "cliques" / Item(0), value=1, why="x", remedy="y"), workload))
         == []
     )
 
 
 def test_a_finding_without_a_place_has_no_candidate_edits() -> None:
-    nowhere = Finding(at=FieldPath(), found=None, why="x", remedy="y")
+    nowhere = Finding(at=FieldPath(), value=None, why="x", remedy="y")
     assert list(candidates(nowhere, PodCliqueSet(pod_clique_set()))) == []
 
 
@@ -215,7 +215,7 @@ def test_one_change_that_fixes_two_faults_is_preferred_to_two() -> None:
         if "both" not in places or not {"a", "b"} & places:
             return []
         at = FieldPath(("metadata", "annotations"))
-        return [Finding(at=at / key, found=key, why="x", remedy="y", rule=f"test/{key}") for key in sorted(places)]
+        return [Finding(at=at / key, value=key, why="x", remedy="y", rule=f"test/{key}") for key in sorted(places)]
 
     assert [str(change.path) for change in smallest_edit(workload, denials)] == ["metadata.annotations.both"]
 
@@ -229,7 +229,7 @@ def test_changes_that_are_not_needed_are_left_out() -> None:
             return []
         key = "a" if "a" in edited.annotations else "b"
         at = FieldPath(("metadata", "annotations", key))
-        return [Finding(at=at, found=key, why="x", remedy="y", rule="test/x")]
+        return [Finding(at=at, value=key, why="x", remedy="y", rule="test/x")]
 
     assert [str(change.path) for change in smallest_edit(workload, denials)] == ["metadata.annotations.b"]
 
@@ -253,7 +253,7 @@ def test_the_edit_search_of_a_huge_set_is_bounded() -> None:
     def denials(_: PodCliqueSet) -> list[Finding]:
         nonlocal asked
         asked += 1
-        return [Finding(at=SPEC / "template" / "priorityClassName", found=None, why="x", remedy="y")]
+        return [Finding(at=SPEC / "template" / "priorityClassName", value=None, why="x", remedy="y")]
 
     assert smallest_edit(huge, denials) == ()
     assert asked <= 2

@@ -70,38 +70,38 @@ def in_slices(*slices: dict[str, Any]) -> NodeDevices:
 
 def test_a_node_has_the_devices_of_its_slices() -> None:
     found = in_slices(sliced("n1", 8), sliced("n2", 4))
-    assert (found.on("n1"), found.on("n2")) == ({DRIVER: 8, ALL_DRIVERS: 8}, {DRIVER: 4, ALL_DRIVERS: 4})
+    assert (found.devices_of("n1"), found.devices_of("n2")) == ({DRIVER: 8, ALL_DRIVERS: 8}, {DRIVER: 4, ALL_DRIVERS: 4})
     assert found.drivers == {DRIVER}
 
 
 @pytest.mark.parametrize("where", [{"allNodes": True}, {"nodeSelector": {"nodeSelectorTerms": []}}])
 def test_devices_that_several_nodes_can_use_count_for_each_of_them(where: dict[str, Any]) -> None:
     found = in_slices(sliced("n1", 8), sliced("net", 2, **where))
-    assert found.on("n1")[DRIVER] == 10
+    assert found.devices_of("n1")[DRIVER] == 10
 
 
 def test_a_slice_may_say_for_each_device_which_node_can_use_it() -> None:
     devices = [{"name": "a", "nodeName": "n1"}, {"name": "b", "nodeName": "n1"}, {"name": "c", "allNodes": True}]
     found = in_slices(sliced("any", perDeviceNodeSelection=True, devices=devices))
-    assert found.on("n1")[DRIVER] == 3
+    assert found.devices_of("n1")[DRIVER] == 3
 
 
 def test_on_a_node_without_devices_of_a_driver_it_may_not_have_started() -> None:
     found = in_slices(sliced("n1", 8), sliced("empty", 0))
-    assert found.on("n2") == {DRIVER: UNBOUNDED, ALL_DRIVERS: UNBOUNDED}
-    assert found.on("empty")[DRIVER] == UNBOUNDED
+    assert found.devices_of("n2") == {DRIVER: UNBOUNDED, ALL_DRIVERS: UNBOUNDED}
+    assert found.devices_of("empty")[DRIVER] == UNBOUNDED
 
 
 def test_nothing_is_claimed_of_a_driver_whose_slices_are_being_written() -> None:
     pool = {"name": "n1", "generation": 2, "resourceSliceCount": 2}
     found = in_slices(sliced("n1", 8), sliced("n1-new", 4, nodeName="n1", pool=pool), sliced("n2", 8))
-    assert (found.drivers, found.on("n2")[DRIVER]) == (frozenset(), UNBOUNDED)
+    assert (found.drivers, found.devices_of("n2")[DRIVER]) == (frozenset(), UNBOUNDED)
 
 
 def test_only_the_newest_generation_of_a_pool_counts() -> None:
     pool = {"name": "n1", "generation": 2, "resourceSliceCount": 1}
     found = in_slices(sliced("n1", 8), {**sliced("n1-new", 4), "spec": {**sliced("n1", 4)["spec"], "pool": pool}})
-    assert found.on("n1")[DRIVER] == 4
+    assert found.devices_of("n1")[DRIVER] == 4
 
 
 def test_a_node_that_a_newer_generation_does_not_concern_still_has_the_older_one() -> None:
@@ -110,19 +110,19 @@ def test_a_node_that_a_newer_generation_does_not_concern_still_has_the_older_one
     older = sliced("old", 8, nodeName="n1", pool=pool)
     newer = sliced("new", 8, nodeName="n2", pool={**pool, "generation": 2})
     found = in_slices(older, newer, sliced("n1", 1))
-    assert (found.drivers, found.on("n1")[DRIVER]) == (frozenset(), UNBOUNDED)
+    assert (found.drivers, found.devices_of("n1")[DRIVER]) == (frozenset(), UNBOUNDED)
     assert in_slices(sliced("old", 8, allNodes=True, pool=pool), newer, sliced("n1", 1)).drivers == frozenset()
 
 
 def test_a_device_that_can_be_allocated_several_times_is_not_counted() -> None:
     found = in_slices(sliced("n1", devices=[{"name": "a", "allowMultipleAllocations": True}]))
-    assert (found.drivers, found.on("n1")[DRIVER]) == (frozenset(), UNBOUNDED)
+    assert (found.drivers, found.devices_of("n1")[DRIVER]) == (frozenset(), UNBOUNDED)
 
 
 def test_devices_of_the_first_version_of_the_api_are_read() -> None:
     shared = {"name": "a", "basic": {"allowMultipleAllocations": True}}
     assert in_slices(sliced("n1", devices=[shared])).drivers == frozenset()
-    assert in_slices(sliced("n1", devices=[{"name": "a", "basic": {}}])).on("n1")[DRIVER] == 1
+    assert in_slices(sliced("n1", devices=[{"name": "a", "basic": {}}])).devices_of("n1")[DRIVER] == 1
 
 
 def test_unknown_slices_and_some_slices_say_nothing() -> None:
@@ -143,15 +143,15 @@ def test_a_change_that_changes_no_count_leaves_the_facts_as_they_are() -> None:
     assert devices_on(facts) is before
     name, other = RESOURCE_SLICES.read(sliced("n1", 4)) or ("", None)
     slices[name] = other
-    assert (devices_on(facts) or in_slices()).on("n1")[DRIVER] == 4
+    assert (devices_on(facts) or in_slices()).devices_of("n1")[DRIVER] == 4
 
 
 def test_a_removed_entry_is_forgotten() -> None:
     slices: Summarized[str, Any] = read(RESOURCE_SLICES, sliced("n1", 8), sliced("n2", 8))
     facts = ClusterFacts(resource_slices=slices)
-    assert (devices_on(facts) or in_slices()).on("n1")[DRIVER] == 8
+    assert (devices_on(facts) or in_slices()).devices_of("n1")[DRIVER] == 8
     del slices["n1"]
-    assert (devices_on(facts) or in_slices()).on("n1")[DRIVER] == UNBOUNDED
+    assert (devices_on(facts) or in_slices()).devices_of("n1")[DRIVER] == UNBOUNDED
     slices.pop("n2")
     assert devices_on(facts) == NodeDevices({}, {}, frozenset())
 
@@ -189,7 +189,7 @@ def needs(known: ClusterFacts, *claims: dict[str, str], **spec: Any) -> PodDevic
 
 
 def counts(known: ClusterFacts, *claims: dict[str, str]) -> list[tuple[str, int, str | None]]:
-    return [(need.device_class, need.number, need.driver) for need in needs(known, *claims).own]
+    return [(need.device_class, need.number, need.driver) for need in needs(known, *claims).each]
 
 
 def test_a_claim_needs_as_many_different_devices_as_it_counts() -> None:
@@ -227,7 +227,7 @@ def test_requests_of_the_first_version_of_the_api_are_read() -> None:
 
 def test_a_claim_that_pods_name_is_counted_once_for_all_of_them() -> None:
     found = needs(facts(exactly(4)), BY_NAME)
-    assert found.own == ()
+    assert found.each == ()
     assert [(one.claim, [need.number for need in one.devices]) for one in found.shared] == [("gpus", [4])]
 
 
@@ -242,7 +242,7 @@ def test_claims_of_a_pod_in_a_group_that_others_wrote_are_left_out() -> None:
     group = {"podGroupName": "some"}
     assert needs(facts(exactly(4)), schedulingGroup=group) == PodDevices()
     pods = member(resourceClaims=[BY_TEMPLATE], schedulingGroup=group)
-    assert len(device_needs_of(pods, gang(pods, stored=True), facts(exactly(4))).own) == 1
+    assert len(device_needs_of(pods, gang(pods, stored=True), facts(exactly(4))).each) == 1
 
 
 SELECTORS: dict[str, tuple[str, str | None]] = {
@@ -291,7 +291,7 @@ def test_of_a_claim_whose_devices_are_not_counted_no_node_is_known_to_have_them(
 def test_of_the_claims_of_a_pod_some_are_read() -> None:
     many = [{"name": f"gpu-{index}", "resourceClaimTemplateName": "gpus"} for index in range(10_000)]
     found = needs(facts(exactly(1)), *many)
-    assert len(found.own) == 16
+    assert len(found.each) == 16
     assert "ResourceClaims of a pod" in single(found.unknown)
 
 

@@ -14,7 +14,7 @@ LABELS = {"pool": "a", "gpus": "8", "odd": "8x", "empty": ""}
 
 
 def eligible(spec: dict[str, Any], *taints: Taint, stored: bool = True, name: str = "n1", **more: Any) -> bool:
-    return Eligibility.of(spec, stored=stored, **more).admits(name, LABELS, taints)
+    return Eligibility.from_spec(spec, stored=stored, **more).admits(name, LABELS, taints)
 
 
 def terms(*found: dict[str, Any]) -> dict[str, Any]:
@@ -126,30 +126,30 @@ def test_admission_adds_tolerations_to_a_template_only() -> None:
 
 
 def test_a_node_that_does_not_exist_yet_may_have_any_name_and_any_unknown_label() -> None:
-    asked = Eligibility.of({"nodeSelector": {"kubernetes.io/hostname": "n9"}, **terms(field("In", "n9"))}, stored=True)
+    asked = Eligibility.from_spec({"nodeSelector": {"kubernetes.io/hostname": "n9"}, **terms(field("In", "n9"))}, stored=True)
     assert not asked.admits(None, LABELS, ())
     assert asked.admits(None, LABELS, (), frozenset({"kubernetes.io/hostname"}))
 
 
 def test_the_keys_that_are_read_are_those_of_labels() -> None:
-    asked = Eligibility.of(
+    asked = Eligibility.from_spec(
         {"nodeSelector": {"pool": "a"}, **terms(label("rack", "Exists"), field("In", "n1"))}, stored=True
     )
     assert asked.keys == frozenset({"pool", "rack"})
 
 
 def test_a_scheduler_without_a_filter_does_not_read_its_part() -> None:
-    asked = Eligibility.of({"nodeSelector": {"pool": "b"}, "tolerations": [{"key": "x"}]}, stored=True)
-    assert asked.without(affinity=True, taints=True) == Eligibility(tolerations=(EVERYTHING,))
-    assert asked.without(affinity=True, taints=False) == Eligibility(tolerations=(Toleration("x", "", "", ""),))
-    assert asked.without(affinity=False, taints=True) == Eligibility((("pool", "b"),), tolerations=(EVERYTHING,))
+    asked = Eligibility.from_spec({"nodeSelector": {"pool": "b"}, "tolerations": [{"key": "x"}]}, stored=True)
+    assert asked.relax(affinity=True, taints=True) == Eligibility(tolerations=(EVERYTHING,))
+    assert asked.relax(affinity=True, taints=False) == Eligibility(tolerations=(Toleration("x", "", "", ""),))
+    assert asked.relax(affinity=False, taints=True) == Eligibility((("pool", "b"),), tolerations=(EVERYTHING,))
 
 
 def test_what_is_too_large_to_be_judged_admits_every_node() -> None:
     assert eligible(terms(*(label("pool", "In", f"b{index}") for index in range(65))))
     assert eligible(terms(label("pool", "In", *(f"b{index}" for index in range(5000)))))
     # Each value is looked for on each kind of nodes.
-    (term,) = Eligibility.of(terms(label("pool", "In", "a", "b")), stored=True).terms or ()
+    (term,) = Eligibility.from_spec(terms(label("pool", "In", "a", "b")), stored=True).terms or ()
     assert isinstance(term[0].values, frozenset)
     assert eligible({"tolerations": [{"key": f"k{index}"} for index in range(257)]}, GPU_TAINT)
 
@@ -166,4 +166,4 @@ def test_what_is_too_large_to_be_judged_admits_every_node() -> None:
 )
 def test_a_field_of_another_type_is_malformed(spec: dict[str, Any]) -> None:
     with pytest.raises(Malformed):
-        Eligibility.of(spec, stored=True)
+        Eligibility.from_spec(spec, stored=True)

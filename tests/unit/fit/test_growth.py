@@ -48,17 +48,17 @@ SEEN: dict[str, tuple[ClusterFacts, FitSettings, NodeGrowth]] = {
     "a ConfigMap that could not be read in a cluster": (
         ClusterFacts(apis=frozenset()),
         AUTO,
-        NodeGrowth(grows=True, why="Cluster Autoscaler", known=False),
+        NodeGrowth(grows=True, why="Cluster Autoscaler", certain=False),
     ),
     "served NodePools that could not be read": (
         ClusterFacts(cluster_autoscaler={}, apis=frozenset({KARPENTER})),
         AUTO,
-        NodeGrowth(grows=True, why="Karpenter", known=False),
+        NodeGrowth(grows=True, why="Karpenter", certain=False),
     ),
     "machines of the second version that could not be read": (
         ClusterFacts(cluster_autoscaler={}, apis=frozenset({MACHINES})),
         AUTO,
-        NodeGrowth(grows=True, why="MachineSets", known=False),
+        NodeGrowth(grows=True, why="MachineSets", certain=False),
     ),
     "a cluster without autoscalers": (ClusterFacts(cluster_autoscaler={}, apis=frozenset()), AUTO, FIXED),
     "fixed by the configuration": (POOL, FitSettings(nodes=Growth.FIXED), FIXED),
@@ -75,7 +75,7 @@ SEEN: dict[str, tuple[ClusterFacts, FitSettings, NodeGrowth]] = {
 def test_growth_is_stated_or_seen(facts: ClusterFacts, settings: FitSettings, expected: NodeGrowth) -> None:
     """What `why` must name is written here."""
     growth = growth_of(facts, settings)
-    assert (growth.grows, growth.known) == (expected.grows, expected.known)
+    assert (growth.grows, growth.certain) == (expected.grows, expected.certain)
     assert bool(growth.why) is bool(expected.why)
     assert expected.why in growth.why
 

@@ -68,7 +68,7 @@ def test_a_domain_by_a_path_of_labels_is_told_by_the_joined_values() -> None:
 
 
 def test_a_wanted_label_excludes_nodes_without_it() -> None:
-    strict = RACK._replace(wanted=("host",))
+    strict = RACK._replace(required_keys=("host",))
     some = room(nodes(2, 8, labels={"rack": "r", "host": "x"}), nodes(2, 8, labels={"rack": "r"}))
     assert judge(packing(pods(WORKER, 2, strict)), some).answer is FitAnswer.FITS
     assert judge(packing(pods(WORKER, 3, strict)), some).answer is FitAnswer.NEVER

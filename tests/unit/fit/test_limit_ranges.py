@@ -101,14 +101,14 @@ def test_a_witness_names_the_field_and_what_to_do() -> None:
     assert (
         found.why == 'the LimitRange "limits" allows at most 1500m cpu of a Container, so no pod of worker is created'
     )
-    assert (found.found, found.remedy) == ("2", "set it to 1500m or less")
+    assert (found.value, found.remedy) == ("2", "set it to 1500m or less")
     assert (found.family, found.scope, found.own_change) == (FitFamily.QUOTA, FitScope.EVER, False)
 
 
 def test_memory_is_written_with_its_suffix() -> None:
     shape = gang(member(limits={"memory": "64Gi"}))
     (found,), _ = refusals_of(shape, known("Pod", max={"memory": "32Gi"}))
-    assert (found.found, found.remedy) == ("64Gi", "set it to 32Gi or less")
+    assert (found.value, found.remedy) == ("64Gi", "set it to 32Gi or less")
 
 
 def test_stored_pods_have_passed_and_other_namespaces_do_not_count() -> None:

@@ -171,7 +171,7 @@ def test_the_name_of_a_node_tells_it_apart() -> None:
             }
         }
     }
-    found = room(role(eligibility=Eligibility.of(spec, stored=True)), known=facts(*MANY))
+    found = room(role(eligibility=Eligibility.from_spec(spec, stored=True)), known=facts(*MANY))
     assert [(one.number, sorted(one.roles)) for one in found.classes] == [(99, ["worker"]), (1, [])]
 
 

@@ -116,7 +116,7 @@ def test_a_room_stays_while_the_gang_cannot_see_the_change() -> None:
     nodes = Nodes((name, some_node(name, draw)) for name in (f"n{number}" for number in range(45)))
     kept = {question: of(question, nodes) for question in QUESTIONS}
     before = nodes["n9"]
-    nodes["n9"] = before._replace(labels=before.labels.of({**before.labels, "unseen": "x"}))
+    nodes["n9"] = before._replace(labels=before.labels.from_mapping({**before.labels, "unseen": "x"}))
     assert [question for question in QUESTIONS if of(question, nodes) is not kept[question]] == []
     del nodes["n9"]
     assert [question for question in QUESTIONS if of(question, nodes) == kept[question]] == []

@@ -156,7 +156,7 @@ def test_a_negative_request_lowers_nothing_below_zero() -> None:
 
 
 def test_ignored_resources_and_groups_are_left_out() -> None:
-    reading = KUBE.under(FitSettings(ignored_resources=frozenset({GPU}), ignored_groups=frozenset({"example.com"})))
+    reading = KUBE.restrict(FitSettings(ignored_resources=frozenset({GPU}), ignored_groups=frozenset({"example.com"})))
     spec = {"containers": [asks({GPU: "1", "example.com/fpga": "1", "example.org/fpga": "1"})]}
     assert requested(spec, reading) == {"example.org/fpga": 1}
 

@@ -319,7 +319,7 @@ def _of_parts(enough: int, *members: Any, nodes: Any = _RACKS) -> FitAnswer:
     shape, facts, backend = of(*members), facts_of(*nodes), backend_of()
     reading = backend.pod_reading(FIXED)
     roles = roles_of(shape, reading)
-    needs = tuple(PodsNeed(roles.of(one), one.minimum) for one in shape.members)
+    needs = tuple(PodsNeed(roles.role_of(one), one.minimum) for one in shape.members)
     packing = Packing((GroupNeed("tree", needs, enough),))
     return judge(packing, room_of(packing, facts, FIXED, reading)).answer
 

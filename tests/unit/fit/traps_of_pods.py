@@ -43,7 +43,7 @@ def a_verdict_on_a_template_says_that_other_webhooks_may_lower_requests() -> Non
 
 
 def _as_stored(_: Any) -> Any:
-    original = Eligibility.of.__func__  # type: ignore[attr-defined]
+    original = Eligibility.from_spec.__func__  # type: ignore[attr-defined]
     return classmethod(lambda cls, spec, *, stored, resources=(): original(cls, spec, stored=True, resources=resources))
 
 

@@ -145,7 +145,7 @@ def test_a_gang_that_can_no_longer_change_reports_its_frozen_fields() -> None:
     assert "demo-0-new" in first.why
     assert first.remedy == Text("recreate", "PodCliqueSet")
     # So do objects that were of another gang, and would become its own.
-    assert GangReason.FROZEN in reasons(judge(observed(whole(), gang=gang)._replace(own=[])))
+    assert GangReason.FROZEN in reasons(judge(observed(whole(), gang=gang)._replace(gang_objects=[])))
 
 
 def test_health_is_printed_as_json() -> None:

@@ -35,13 +35,13 @@ QUEUES = {("team-a", "main"): LocalQueue("research"), ("team-b", "main"): LocalQ
 def test_workloads_that_are_no_longer_read_are_not_ahead_of_anyone() -> None:
     found = FollowedWorkloads()
     # Entries come before the first list is complete.
-    found.known(served=False)
+    found.note_served(served=False)
     found.places.put(*waiting("earlier", "09:00:00"))
-    found.known(served=True)
+    found.note_served(served=True)
     assert found.places.ahead_of(("team-a", "earlier"), QUEUES) == Ahead(0, (), ())
-    found.known(served=False)
+    found.note_served(served=False)
     found.places.put(*waiting("mine", "10:00:00"))
-    found.known(served=True)
+    found.note_served(served=True)
     assert found.places.ahead_of(MINE, QUEUES) == Ahead(0, (), ())
 
 
@@ -59,10 +59,10 @@ def group(name: str) -> GangKey:
 def test_the_workload_of_one_group_concerns_the_gangs_of_that_group_only() -> None:
     serve, cut = ("LeaderWorkerSet", "team-a", "serve"), group("x" * 50)
     groups = [*map(group, ("1", "1-5f8", "12-5f8", "2")), cut]
-    assert set(kept(*groups).of_groups(serve, {"1"})) == {group("1"), group("1-5f8"), cut}
-    assert set(kept(*groups).of_groups(serve, {None})) == set(groups)
+    assert set(kept(*groups).gangs_of_groups(serve, {"1"})) == {group("1"), group("1-5f8"), cut}
+    assert set(kept(*groups).gangs_of_groups(serve, {None})) == set(groups)
     train = GangKey("team-a", "train", "Job", "train")
-    assert list(kept(train).of_groups(("Job", "team-a", "train"), {"1"})) == [train]
+    assert list(kept(train).gangs_of_groups(("Job", "team-a", "train"), {"1"})) == [train]
 
 
 def test_those_with_a_higher_priority_and_those_that_came_before_are_ahead() -> None:

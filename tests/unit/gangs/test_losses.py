@@ -57,27 +57,27 @@ def test_pods_without_a_name_are_counted() -> None:
     assert LostMembers(Loss("g", SINCE, (), 1), 1, 0, NOW).reason.why == Text(
         SINCE, LossCause.UNKNOWN.words, "1 pod is idle"
     )
-    many = LOSS.with_pods(LostPod(f"p{index}", LossCause.DELETION, LATER) for index in range(6))
+    many = LOSS.add_pods(LostPod(f"p{index}", LossCause.DELETION, LATER) for index in range(6))
     assert "p3 (deletion) and 2 more" in LostMembers(many._replace(more=0), 0, 0, NOW).reason.why
     assert "idle" not in LostMembers(many, 0, 0, NOW).reason.why
 
 
 def test_a_record_grows_by_pods_that_it_does_not_have_up_to_a_limit() -> None:
-    assert LOSS.with_pods([PREEMPTED._replace(cause=LossCause.DELETION, at=LATER)]) is LOSS
-    more = LOSS.with_pods(LostPod(f"p{index}", LossCause.DELETION, LATER) for index in range(MOST_PODS + 1))
+    assert LOSS.add_pods([PREEMPTED._replace(cause=LossCause.DELETION, at=LATER)]) is LOSS
+    more = LOSS.add_pods(LostPod(f"p{index}", LossCause.DELETION, LATER) for index in range(MOST_PODS + 1))
     assert (more.since, len(more.pods), more.more) == (SINCE, MOST_PODS, 2)
     assert more.causes == (LossCause.PREEMPTION, LossCause.DELETION)
-    assert Loss("g", LATER, ()).with_pods([PREEMPTED]).since == SINCE
+    assert Loss("g", LATER, ()).add_pods([PREEMPTED]).since == SINCE
 
 
 def test_the_loss_is_the_first_reason_while_pods_are_idle_and_else_the_last() -> None:
     part = judged([pod("leader", 0, node="n"), pod("worker", 0, node="n"), pod("worker", 1)])
     assert part.state is GangState.IN_PART
-    found = part.with_loss(LostMembers(LOSS, 2, 0, NOW))
+    found = part.add_loss(LostMembers(LOSS, 2, 0, NOW))
     assert [one.reason for one in found.obstacles][:2] == [GangReason.LOST_MEMBERS, GangReason.IN_PART]
     assert found.word == "GangLostMembers"
     assert found.as_json()["lost"]["idle"]["pods"] == 2
-    held = judged(whole()).with_loss(LostMembers(LOSS, 0, 0, NOW))
+    held = judged(whole()).add_loss(LostMembers(LOSS, 0, 0, NOW))
     assert [one.reason for one in held.obstacles] == [GangReason.SILENT, GangReason.LOST_MEMBERS]
 
 

@@ -165,7 +165,7 @@ def test_an_object_of_an_earlier_gang_is_deleted() -> None:
     objects["demo-0-worker"]["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
     found = remedy(whole(), objects)
     assert found is not None
-    assert (found.cause, found.act, found.found) == (
+    assert (found.cause, found.act, found.problem) == (
         RemedyCause.OBJECT_LEFT,
         Act.DELETE,
         Text("PodGroup demo-0-worker", "earlier PodGang"),
@@ -202,14 +202,14 @@ def test_a_pod_of_an_old_membership_is_replaced_while_it_is_on_no_node() -> None
 def test_a_remedy_counts_by_the_pods_that_it_deletes_and_leaves_the_others_for_later() -> None:
     found = remedy([*whole()[:1], stray(), stray()._replace(name="demo-0-worker-2", uid="other")])
     assert found is not None
-    assert (found.weight, found.within(2), found.later) == (2, found, ())
-    first = found.within(1)
+    assert (found.weight, found.limit_weight(2), found.later) == (2, found, ())
+    first = found.limit_weight(1)
     assert (first.weight, [one.name for one in first.pods]) == (1, ["demo-0-worker-1"])
     assert [one.name for one in first.later] == ["demo-0-worker-2"]
     assert first.done == "deleted pod demo-0-worker-1, which Grove recreates"
     woken = remedy(whole())
     assert woken is not None
-    assert (len(woken.pods), woken.weight, woken.within(1)) == (3, 1, woken)
+    assert (len(woken.pods), woken.weight, woken.limit_weight(1)) == (3, 1, woken)
 
 
 def test_a_pod_of_another_scheduler_is_not_one_of_an_old_membership() -> None:

@@ -44,9 +44,9 @@ def test_a_podgang_that_cannot_be_read_or_is_gone_or_changed_its_set_is_none_of_
     known.store.put(podgang("demo-1", "other"))
     known.store.watch.index.drop(podgang("demo-3"))
     assert list(gangs_of_set(DEMO, known)) == []
-    assert list(known.store.of_set(("default", "other"))) == [("default", "demo-1")]
+    assert list(known.store.gangs_of_set(("default", "other"))) == [("default", "demo-1")]
     # One that cannot be read is left out when it is asked for.
-    assert list(known.store.of_set(("default", "demo"))) == [("default", "demo-0")]
+    assert list(known.store.gangs_of_set(("default", "demo"))) == [("default", "demo-0")]
 
 
 @pytest.mark.parametrize("workload", ["other", "demo"])

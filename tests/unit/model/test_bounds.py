@@ -88,7 +88,7 @@ def test_wanted_labels_are_kept_among_thousands() -> None:
 
 def test_a_packed_manifest_is_unpacked_unchanged() -> None:
     manifest = {"spec": {"names": [f"n{number}" for number in range(5000)], "large": 2**70, "half": "\ud800"}}
-    kept = Packed.of(manifest)
+    kept = Packed.pack(manifest)
     assert len(kept) < KEPT_BYTES
     assert unpacked(kept) == manifest
     assert unpacked(manifest) == manifest
@@ -96,7 +96,7 @@ def test_a_packed_manifest_is_unpacked_unchanged() -> None:
 
 @pytest.mark.parametrize("spec", [{}, {"minMember": 2}, {"large": 2**70}, {"half": "\ud800"}])
 def test_a_small_manifest_is_unpacked_unchanged(spec: dict[str, object]) -> None:
-    assert Packed.of({"spec": spec}).manifest() == {"spec": spec}
+    assert Packed.pack({"spec": spec}).manifest() == {"spec": spec}
 
 
 def test_a_gang_object_is_packed_to_a_third() -> None:
@@ -110,7 +110,7 @@ def test_a_gang_object_is_packed_to_a_third() -> None:
         "ownerReferences": [{**owner, "controller": True, "blockOwnerDeletion": True}],
     }
     manifest = {"apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "kind": "PodGroup", "metadata": metadata}
-    kept = Packed.of(manifest)
+    kept = Packed.pack(manifest)
     assert kept.manifest() == manifest
     assert 3 * len(kept) < len(str(manifest))
 

@@ -120,7 +120,7 @@ def test_pods_with_conflicting_schedulers_are_found_after_every_change(
                 for name, found in plain.items()
                 if found.group == group and found.scheduler != scheduler and name != besides
             }
-            other = index.of_another_scheduler(group, scheduler, keyed(besides))
+            other = index.pod_of_another_scheduler(group, scheduler, keyed(besides))
             assert other in others if others else other is None
 
 
@@ -185,7 +185,7 @@ def test_one_live_read_copies_no_pods() -> None:
     assert learned.lacks(needed)
     assert learned.group_pods is not None
     group = waiting(KUBE).group
-    assert learned.group_pods.of_another_scheduler(group, KUBE, keyed("new")) == keyed("p1")
+    assert learned.group_pods.pod_of_another_scheduler(group, KUBE, keyed("new")) == keyed("p1")
     assert not facts.lacks(needed)
 
 
@@ -283,7 +283,7 @@ def test_the_other_pod_is_read_live_before_a_refusal_and_named() -> None:
     facts = known(**TREE_OF_TWO, group_pods={"leader-0": waiting(BATCH, "leader")})
     verdict = validate(member(), settings=ON, facts=facts)
     (finding,) = verdict.findings
-    assert (str(finding.at), finding.found) == ("spec.schedulerName", KUBE)
+    assert (str(finding.at), finding.value) == ("spec.schedulerName", KUBE)
     assert finding.why.startswith("the pod leader-0 of PodGroup leader in its tree waits for batch-scheduler")
     (needed,) = in_doubt(verdict)
     assert (needed, str(needed)) == (Needed("group_pods", keyed("leader-0")), "Pod default/leader-0")

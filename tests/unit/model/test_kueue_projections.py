@@ -280,11 +280,11 @@ def test_workloads_are_found_by_their_owner_and_its_group_in_the_same_namespace(
     known["team-a", "group-0"] = KueueWorkload("research", job_uid="u-3", component_index="0")
     known["team-a", "group-1"] = KueueWorkload("research", job_uid="u-3", component_index="1")
     known["team-b", "forged"] = KueueWorkload("research", job_uid="u-1")
-    assert set(known.of_owner("team-a", "u-1")) == {("team-a", "job-demo")}
-    assert set(known.of_owner("team-a", "u-2")) == {("team-a", "pod-x")}
-    assert set(known.of_owner("team-a", "u-3", "1")) == {("team-a", "group-1")}
+    assert set(known.workloads_of_owner("team-a", "u-1")) == {("team-a", "job-demo")}
+    assert set(known.workloads_of_owner("team-a", "u-2")) == {("team-a", "pod-x")}
+    assert set(known.workloads_of_owner("team-a", "u-3", "1")) == {("team-a", "group-1")}
     del known["team-a", "job-demo"]
-    assert set(known.of_owner("team-a", "u-1")) == set()
+    assert set(known.workloads_of_owner("team-a", "u-1")) == set()
 
 
 def test_a_condition_counts_by_its_status() -> None:

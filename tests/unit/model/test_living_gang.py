@@ -113,11 +113,11 @@ def test_gangs_are_found_by_each_of_their_members_in_their_namespace() -> None:
     known = GangObjects()
     gang = LivingGang(OLD, OLD, BOTH, moved=True)
     known[POD_GROUP.api, "team-a", OLD] = gang
-    assert known.of_member("team-a", "demo-0-worker") == [gang]
-    assert known.of_member("team-a", "demo-0-leader") == [gang]
-    assert known.of_member("team-b", "demo-0-worker") == []
+    assert known.gangs_of_member("team-a", "demo-0-worker") == [gang]
+    assert known.gangs_of_member("team-a", "demo-0-leader") == [gang]
+    assert known.gangs_of_member("team-b", "demo-0-worker") == []
     del known[POD_GROUP.api, "team-a", OLD]
-    assert known.of_member("team-a", "demo-0-worker") == []
+    assert known.gangs_of_member("team-a", "demo-0-worker") == []
 
 
 def test_only_objects_that_rollcall_made_are_listed() -> None:

@@ -26,7 +26,7 @@ def test_the_status_of_the_cluster_autoscaler_is_one_config_map() -> None:
     assert CLUSTER_AUTOSCALER.selector == {
         "fieldSelector": "metadata.namespace=kube-system,metadata.name=cluster-autoscaler-status"
     }
-    assert CLUSTER_AUTOSCALER.named == "cluster-autoscaler-status"
+    assert CLUSTER_AUTOSCALER.only_name == "cluster-autoscaler-status"
 
 
 def test_machines_count_if_an_autoscaler_may_scale_them() -> None:

@@ -86,8 +86,8 @@ def test_the_sums_of_a_node_follow_its_pods() -> None:
     assert (pods.used_on("n1"), pods.used_on("n2")) == ({"pods": 1, "cpu": 250}, {"pods": 1, "cpu": 500})
     del pods["a", "p2"]
     assert pods.used_on("n1") == {}
-    assert set(pods.of_gang("a", "g")) == {("a", "p1")}
-    assert set(pods.on("n2")) == {("a", "p1")}
+    assert set(pods.pods_of_gang("a", "g")) == {("a", "p1")}
+    assert set(pods.pods_on("n2")) == {("a", "p1")}
 
 
 def test_a_reservation_keeps_what_is_not_yet_allocated_from_it() -> None:

@@ -274,10 +274,10 @@ def test_fewer_groupings_are_kept_if_all_nodes_differ(monkeypatch: pytest.Monkey
 
 
 def test_rows_are_equal_by_their_entries_and_share_their_keys() -> None:
-    first, second = Row.of({"b": 1, "a": 2}), Row.of({"a": 2, "b": 1})
+    first, second = Row.from_mapping({"b": 1, "a": 2}), Row.from_mapping({"a": 2, "b": 1})
     assert (first == second, hash(first) == hash(second), first.places is second.places) == (True, True, True)
     assert first == {"a": 2, "b": 1}
-    assert first != Row.of({"a": 2, "c": 1})
+    assert first != Row.from_mapping({"a": 2, "c": 1})
     assert (first.get("a"), first.get("x", 7), list(first), repr(first)) == (2, 7, ["a", "b"], "Row({'a': 2, 'b': 1})")
 
 

@@ -45,5 +45,5 @@ def test_escaped_json_has_the_same_meaning(character: str) -> None:
 
 def test_a_found_value_is_shown_without_control_characters() -> None:
     assert shown(SPOOFED) == '"team-a/\ufffdniart"'
-    finding = Finding(at=ROOT, found=SPOOFED, why="it is wrong", remedy="change it")
+    finding = Finding(at=ROOT, value=SPOOFED, why="it is wrong", remedy="change it")
     assert "\u202e" not in str(finding)

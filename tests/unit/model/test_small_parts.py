@@ -193,7 +193,7 @@ def test_a_label_of_a_gang_object_is_cut_to_the_maximum_length() -> None:
 
 
 def test_the_text_of_a_finding_is_bounded() -> None:
-    long = Finding(at=FieldPath(("metadata", "k" * 5000, "b")), found="f" * 5000, why="w" * 5000, remedy="r" * 5000)
+    long = Finding(at=FieldPath(("metadata", "k" * 5000, "b")), value="f" * 5000, why="w" * 5000, remedy="r" * 5000)
     assert len(str(long)) < 2 * 900 + 317 + 200
     assert str(long.at) == f"metadata[{'k' * 314}...].b"
     # Two keys that begin alike are two places.

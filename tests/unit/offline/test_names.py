@@ -303,7 +303,7 @@ def test_a_version_that_only_earlier_releases_serve_is_wrong_unless_such_a_relea
         of_version(manifest, replace(FACTS, apis=frozenset({newer})), "0.19"),
     ]
     for (finding,) in wrong:
-        assert (str(finding.at), finding.found) == ("apiVersion", "kueue.x-k8s.io/v1beta1")
+        assert (str(finding.at), finding.value) == ("apiVersion", "kueue.x-k8s.io/v1beta1")
         assert finding.instead == ("kueue.x-k8s.io/v1beta2",)
         assert "only Kueue v0.19 and earlier serve it" in finding.why
     assert of_version(manifest, release="0.19") == []

@@ -48,7 +48,7 @@ def two_gangs() -> WritableWorld:
 
 
 def first(found: Reconciler, name: str) -> str:
-    health = found.health.known(GangKey("team-a", name))
+    health = found.health.judgement(GangKey("team-a", name))
     return "" if health is None or not health.obstacles else f"{health.obstacles[0].reason}: {health.obstacles[0].why}"
 
 

@@ -376,7 +376,7 @@ def put_podgang(found: Reconciler, number: int) -> None:
 
 def put_pod_group(found: Reconciler, number: int) -> None:
     (group,) = found.following.stores.owned_by({"set-team-a"}, OWN)
-    found.following.stores.of(group).put({**group, "spec": {"minMember": number}})
+    found.following.stores.store_for(group).put({**group, "spec": {"minMember": number}})
 
 
 def put_set(found: Reconciler, number: int) -> None:

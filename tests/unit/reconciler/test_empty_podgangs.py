@@ -254,7 +254,7 @@ async def test_an_empty_podgang_is_counted_as_such_and_says_why() -> None:
         await until(lambda: sample(found, "rollcall_gangs", **EMPTY) == 1)
         health = found.following.health(KEY)
         assert health is not None
-        assert (health.state, health.word, health.in_trouble) == (GangState.EMPTY, "empty", False)
+        assert (health.state, health.word, health.is_troubled) == (GangState.EMPTY, "empty", False)
         (reason,) = health.obstacles
         assert (reason.reason, health.why) == (GangReason.TOO_FEW_PODS, reason.why)
         assert "no gang objects are written" in reason.why

@@ -169,7 +169,7 @@ async def test_a_shared_event_that_is_gone_is_written_again(monkeypatch: pytest.
 
 def last_judged(found: Reconciler) -> str:
     """Why the gang is held, as it was last judged."""
-    known = found.health.known(GangKey("team-a", "demo-0"))
+    known = found.health.judgement(GangKey("team-a", "demo-0"))
     return "" if known is None else " ".join(one.why for one in known.obstacles)
 
 

@@ -27,7 +27,7 @@ def test_gangs_that_have_started_share_one_judgement() -> None:
 def test_empty_gangs_share_one_judgement_though_they_say_why() -> None:
     one, other = (judgement_of(health(name, GangState.EMPTY, SHORT), None) for name in ("demo-0", "demo-1"))
     assert one is other
-    assert (one.word, one.in_trouble, one.why) == ("empty", False, SHORT.why)
+    assert (one.word, one.is_troubled, one.why) == ("empty", False, SHORT.why)
 
 
 def test_what_is_counted_and_told_of_a_gang_is_kept() -> None:
@@ -35,7 +35,7 @@ def test_what_is_counted_and_told_of_a_gang_is_kept() -> None:
         scheduler="koord-scheduler",
         state=GangState.HELD,
         word="GangTooFewPods",
-        in_trouble=True,
+        is_troubled=True,
         never=None,
         escapes=(),
         obstacles=(SHORT, OTHER),

@@ -111,7 +111,7 @@ def escape_of(change: Callable[[Manifest], object]) -> Escape | None:
     raw = pod("p")
     prepare_pod(Pod(raw), profile, profile.member("team-a", "demo-0", "demo-0-a", RECORD, NOTHING_KNOWN))
     change(large(raw))
-    found = Escapes(PodGang(podgang("demo-0-a")), profile, RECORD, NOTHING_KNOWN).of(read_gang_pod(raw)[1])
+    found = Escapes(PodGang(podgang("demo-0-a")), profile, RECORD, NOTHING_KNOWN).find_escape(read_gang_pod(raw)[1])
     return None if found is None else found.escape
 
 

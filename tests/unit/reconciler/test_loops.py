@@ -357,7 +357,7 @@ def pods_of_one_node(others: int) -> Work:
         found._noticed((key.namespace, name))
 
     def work() -> None:
-        assert found.on_nodes({"own"}) == {"own"}
+        assert found.report_gangs_on_nodes({"own"}) == {"own"}
 
     return work
 
@@ -382,7 +382,7 @@ def groups_of_a_leader_worker_set(others: int) -> Work:
     workload = ("LeaderWorkerSet", "team-a", "serve")
     for index in range(others):
         found._move(GangKey("team-a", f"serve-{index}-5f8", "LeaderWorkerSet", "serve"), workload)
-    return lambda: found.of_groups(workload, {"7"})
+    return lambda: found.gangs_of_groups(workload, {"7"})
 
 
 def kinds_that_are_not_served(others: int) -> Work:

@@ -98,7 +98,7 @@ async def test_no_gang_is_tried_while_a_kind_is_read_whatever_else_is_refused(sl
         await until(lambda: found.following.gangs and cluster.waiting)
         await until(lambda: "HTTP 403: forbidden" in [watch.trouble for watch in found.following.watches()])
         await elapse(3 * UNREAD_SECONDS)
-        assert not found.following.in_trouble
+        assert not found.following.is_troubled
         assert [sample(found, "rollcall_reconciled_total", outcome=one) for one in ("failed", "written")] == [0, 0]
         cluster.hurry()
         await until(lambda: names(cluster) == ["demo-0-a"])

@@ -76,7 +76,7 @@ OF_POD = {"apiVersion": "v1", "kind": "Pod", "name": "train-0", "uid": "train-0"
 
 def reasons(found: Reconciler) -> list[GangReason]:
     """The reasons why the Job's gang is held."""
-    health = found.health.known(TRAIN)
+    health = found.health.judgement(TRAIN)
     return [] if health is None else [one.reason for one in health.obstacles]
 
 

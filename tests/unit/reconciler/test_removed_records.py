@@ -70,7 +70,7 @@ def changed(raw: Raw, **metadata: Any) -> Raw:
 
 def reasons(started: Reconciler, gang: str) -> list[GangReason]:
     key = next((key for key in started.following.gangs if key.name == gang), None)
-    judgement = None if key is None else started.health.known(key)
+    judgement = None if key is None else started.health.judgement(key)
     return [] if judgement is None else [one.reason for one in judgement.obstacles]
 
 
@@ -123,7 +123,7 @@ async def test_a_reconciler_that_starts_later_and_a_command_find_it_as_well() ->
         (gang,) = look.gangs()
         assert (gang.kind, gang.name, gang.state, gang.scheduler) == ("Job", "train", GangState.IN_PART, None)
         assert GangReason.UNRECORDED in [one.reason for one in gang.obstacles]
-        ((health, pods),) = look.named("Job", "team-a", "train")
+        ((health, pods),) = look.gangs_of_object("Job", "team-a", "train")
         assert GangReason.UNRECORDED in [one.reason for one in health.obstacles]
         assert len(pods) == 2
 

@@ -28,7 +28,7 @@ def stage_of(cluster: WritableWorld, gang: PodGang = GANG, kinds: PodControllers
         controllers = Controllers(client, kinds, lambda _: None, lambda: None, lambda _: None)
         controllers.follow({kind.api for kind in kinds})
         try:
-            return await Stages(client, lambda _: controllers).of(gang)
+            return await Stages(client, lambda _: controllers).read_stage(gang)
         finally:
             await controllers.close()
 

@@ -128,7 +128,7 @@ def pass_time(found: Reconciler, seconds: float = PACES[GangState.IN_PART].perio
 
 
 def state(found: Reconciler) -> str | None:
-    known = [found.health.known(key) for key in found.following.gangs]
+    known = [found.health.judgement(key) for key in found.following.gangs]
     return None if known == [] or known[0] is None else known[0].state.value
 
 
@@ -227,7 +227,7 @@ async def test_the_strangers_of_a_job_are_pods_that_are_not_below_it() -> None:
     cluster.put(PODS, stranger({"labels": {**mark["labels"], "rollcall.dev/scheduler": "koord-scheduler"}}))
     async with running(cluster, settings=settings(KOORDINATOR)) as found:
         key = GangKey("team-a", "train", "Job", "train")
-        await until(lambda: (known := found.health.known(key)) is not None and known.state.value == "inPart")
+        await until(lambda: (known := found.health.judgement(key)) is not None and known.state.value == "inPart")
         pass_time(found)
         await until(lambda: key in found.following._strangers)
         assert [pod.name for pod in found.following._strangers[key].pods] == ["other-0", "stranger"]

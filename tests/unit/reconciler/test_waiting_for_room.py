@@ -51,7 +51,7 @@ def cluster_with_nodes(*names: str) -> WritableWorld:
 
 def health(found: Reconciler) -> str | None:
     (key,) = found.following.gangs
-    known = found.health.known(key)
+    known = found.health.judgement(key)
     return None if known is None else known.word
 
 
@@ -85,7 +85,7 @@ async def test_the_pods_on_nodes_are_read_only_once_a_gang_has_no_room() -> None
         (key,) = found.following.gangs
 
         def why() -> str:
-            known = found.health.known(key)
+            known = found.health.judgement(key)
             return "" if known is None else known.why
 
         await until(lambda: why().startswith("by an estimate "))

@@ -42,7 +42,7 @@ def test_a_denial_says_where_what_why_and_what_to_do(client: httpx.Client) -> No
     asked = refused()
     (finding,) = validate(asked["request"]["object"]).denials
     field = f"metadata.annotations[{GROUP}]"
-    assert (finding.rule, str(finding.at), finding.found) == ("koordinator/mnnvl", field, "train")
+    assert (finding.rule, str(finding.at), finding.value) == ("koordinator/mnnvl", field, "train")
     why = f"{finding.why}; {finding.remedy}"
     assert answer(client, "/validate", asked)["response"] == {
         "uid": UID,
@@ -134,7 +134,7 @@ def test_control_characters_are_escaped_in_messages_and_warnings(client: httpx.C
     suffix = pod_clique_set(clique("w\x7f"), clique("pw\x7f"))
     (warning,) = answer(client, "/validate", review(suffix))["response"]["warnings"]
     assert warning.startswith('grove/clique-name-suffix at spec.template.cliques[0].name: "w\ufffd": it is the suffix')
-    finding = Finding(at=ANNOTATIONS / "x/\x1b[2J\n", found="\x9b", why="it is odd", remedy="go", rule="grove/odd")
+    finding = Finding(at=ANNOTATIONS / "x/\x1b[2J\n", value="\x9b", why="it is odd", remedy="go", rule="grove/odd")
     asked = Request(UID, "CREATE", Kind("", "v1", "Pod"), "default", "demo", {})
     status = json.loads(write_review("v1", asked, Verdict(False, None, (finding,))))["response"]["status"]
     assert status["message"] == 'grove/odd at metadata.annotations[x/\ufffd[2J\ufffd]: "\ufffd": it is odd; go'

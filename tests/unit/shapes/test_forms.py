@@ -192,7 +192,7 @@ def test_the_queue_that_dynamo_writes_on_the_podcliqueset_is_judged(
 def test_dynamo_s_own_queue_must_exist_on_kai() -> None:
     facts = ClusterFacts(kai_queues={"research": KaiQueue(None)})
     (found,) = validate(dynamo_service(scheduler="kai-scheduler"), facts=facts).denials
-    assert (str(found.at), found.found) == (KAI, "dynamo")
+    assert (str(found.at), found.value) == (KAI, "dynamo")
 
 
 def test_a_minimum_above_the_replicas_is_a_warning_and_a_component_scaled_to_zero_is_none() -> None:

@@ -351,4 +351,4 @@ def test_a_reconciler_follows_only_the_kinds_whose_gangs_it_makes() -> None:
 )
 def test_a_member_says_whether_rollcall_makes_its_gang(kind: tuple[str, str], made: bool) -> None:
     member = EVERY.profiles[KAI].member("a", "g", "m", Record(KAI), NOTHING_KNOWN, grouped_as=kind)
-    assert (member.opted_in, member.made) == (True, made)
+    assert (member.opted_in, member.gang_by_rollcall) == (True, made)

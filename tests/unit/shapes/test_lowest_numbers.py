@@ -57,7 +57,7 @@ def test_a_part_that_may_run_with_fewer_pods_than_its_gang_needs(
 ) -> None:
     at, found, lowest, minimum, remedy = expected
     (finding,) = _found(spec, **part)
-    assert (str(finding.at), finding.found) == (at, found)
+    assert (str(finding.at), finding.value) == (at, found)
     assert f"with {lowest} of these pods" in finding.why
     assert f"its gang needs {minimum}:" in finding.why
     assert remedy in finding.remedy

@@ -64,7 +64,7 @@ def mismatches(*manifests: Manifest) -> list[Finding]:
 
 def messages(*manifests: Manifest) -> list[str]:
     """Place, value, why and remedy of each mismatch."""
-    return [f"{one.at}: {one.found}: {one.why}; {one.remedy}" for one in mismatches(*manifests)]
+    return [f"{one.at}: {one.value}: {one.why}; {one.remedy}" for one in mismatches(*manifests)]
 
 
 def scaled(workers: int, **fields: Any) -> Manifest:

@@ -62,7 +62,7 @@ def test_a_path_of_an_entry_begins_there() -> None:
     entry = next(shape_path("$.spec.groups[*]").values(ShapeScope(OBJECT)))
     scope = ShapeScope(OBJECT, entry)
     assert shape_path("@.replicas").value(scope) == 2
-    assert str(shape_path("@.template.spec").at(scope)) == "spec.groups[0].template.spec"
+    assert str(shape_path("@.template.spec").field_path(scope)) == "spec.groups[0].template.spec"
     assert shape_path("$.spec.roles.Master.replicas").value(scope) == 1, "from the object, inside an entry as well"
 
 

@@ -291,7 +291,7 @@ def test_the_name_of_a_controller_is_no_number_of_any_length(digits: int) -> Non
     raw["metadata"]["ownerReferences"][0]["name"] = f"demo-5f8-decode-{'1' * digits}"
     place = EVERY.kinds.place_of(Pod(raw))
     assert place is not None
-    assert (place.made, place.workload.part) == (None, "shaped_workloads"), "it is that of a StatefulSet"
+    assert (place.role_place, place.workload.part) == (None, "shaped_workloads"), "it is that of a StatefulSet"
 
 
 def test_exclusive_topology_of_a_role_is_refused() -> None:

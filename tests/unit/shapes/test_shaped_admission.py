@@ -245,4 +245,4 @@ def test_a_gang_that_another_scheduler_reads_is_reported_once_with_its_value(
 ) -> None:
     asked = spark_application(scheduler=scheduler, batchScheduler="volcano", executor={"instances": instances})
     findings = [one for one in validate(asked, facts=OPTED_IN).findings if str(one.at) == "spec.batchScheduler"]
-    assert [(one.rule, one.found) for one in findings] == [(rule, "volcano")]
+    assert [(one.rule, one.value) for one in findings] == [(rule, "volcano")]

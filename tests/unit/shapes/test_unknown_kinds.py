@@ -42,7 +42,7 @@ def test_a_pod_of_an_unknown_kind_is_a_warning(pod: Manifest, facts: ClusterFact
     assert verdict.allowed
     (found,) = verdict.findings
     kind = pod["metadata"]["ownerReferences"][0]["kind"]
-    assert (found.rule, str(found.at), found.found) == ("owner/unknown-kind", "metadata.ownerReferences", kind)
+    assert (found.rule, str(found.at), found.value) == ("owner/unknown-kind", "metadata.ownerReferences", kind)
     assert f"`rollcall shapes init {kind} --from-crd FILE`" in (found.remedy or "")
 
 

@@ -166,4 +166,4 @@ def mistakes_of(document: object) -> list[str]:
 
 def with_shapes(*documents: Manifest, settings: Settings = EVERY) -> Settings:
     """Settings that know these kinds, too."""
-    return replace(settings, kinds=built_in_kinds().with_declared(map(shape_of, documents)))
+    return replace(settings, kinds=built_in_kinds().add_declared(map(shape_of, documents)))

@@ -68,7 +68,7 @@ def test_kinds_with_the_same_name_are_told_apart_by_their_group() -> None:
     found = facts_from(read_text(f"{WORKLOADS}---{TOPOLOGIES}", "facts.yaml"))
     assert found.kueue_workloads == {("team-a", "job-demo"): KueueWorkload("research", job_uid="u-1")}
     assert isinstance(found.kueue_workloads, KueueWorkloads)
-    assert set(found.kueue_workloads.of_owner("team-a", "u-1")) == {("team-a", "job-demo")}
+    assert set(found.kueue_workloads.workloads_of_owner("team-a", "u-1")) == {("team-a", "job-demo")}
     assert list(found.workloads or ()) == [("team-a", "demo")]
     assert found.kueue_topologies == {"racks": ("example.com/rack",)}
     assert found.kai_topologies == {"racks": KaiLevels(("example.com/block",))}

@@ -215,9 +215,9 @@ def test_the_nearest_of_different_objects_counts_in_any_order(files: dict[str, s
     for order in permutations(files.items()):
         texts = {name: QUOTA.replace("MOST", most) for name, most in order}
         worlds = Worlds(NOTHING_KNOWN, documents(**texts))
-        quota = (worlds.of(judged).elastic_quotas or {}).get("team")
+        quota = (worlds.facts_for(judged).elastic_quotas or {}).get("team")
         assert (None if quota is None else quota.max) == (None if expected is None else {"cpu": 1000 * expected})
-        assert not worlds.of(judged).is_whole("elastic_quotas")
+        assert not worlds.facts_for(judged).is_whole("elastic_quotas")
         said.add(tuple(one.message for one in worlds.remarks))
     ((remark,),) = said
     assert all(f"{name.replace('__', '/')}.yaml:1:1" in remark for name in files)
@@ -284,7 +284,7 @@ def test_each_folder_decides_once_which_objects_are_nearest(many: int, monkeypat
     monkeypatch.setattr(sources_worlds, "_only", counted)
     every = documents(**files)
     worlds = Worlds(NOTHING_KNOWN, every)
-    chosen = [worlds.of(document) for document in every]
+    chosen = [worlds.facts_for(document) for document in every]
     # The folders above both, each of the two folders, and its file; no file without such objects decides.
     above = len(Path.cwd().parts)
     assert len(decided) == many * (above + 4)
@@ -333,7 +333,7 @@ def test_the_pods_of_a_group_in_several_folders_are_counted_within_each(
 ) -> None:
     for every in (documents(**files), documents(**files)[::-1]):
         worlds = Worlds(NOTHING_KNOWN, every)
-        found = {one.source: (worlds.of(one).group_sizes or {})[TRAIN] for one in every}
+        found = {one.source: (worlds.facts_for(one).group_sizes or {})[TRAIN] for one in every}
         assert {source: found[source] for source in sizes} == sizes
         unknown = [one for one in worlds.remarks if "unknown" in one.message]
         assert bool(unknown) is (None in sizes.values())
@@ -356,7 +356,7 @@ def test_nodes_in_folders_beside_each_other_are_clusters(
     files = {name: NODE.replace("NAME", name.split("__")[-1]) for name in nodes} | dict.fromkeys(expected, JOB)
     every = documents(**files)
     worlds = Worlds(NOTHING_KNOWN, every)
-    found = {one.source: worlds.of(one).nodes for one in every}
+    found = {one.source: worlds.facts_for(one).nodes for one in every}
     for name, names in expected.items():
         there = found[f"{name.replace('__', '/')}.yaml"]
         assert (None if there is None else sorted(there)) == names
@@ -400,7 +400,7 @@ def test_what_belongs_to_nodes_counts_for_the_cluster_of_its_folder(
     nodes = {f"{name}__n": NODE.replace("NAME", "n1") for name in "ab"}
     every = documents(**nodes, **{place: text}, a__job=JOB, b__job=JOB)
     worlds = Worlds(NOTHING_KNOWN, every)
-    jobs = {one.source.split("/")[0]: worlds.of(one) for one in every if one.source.endswith("/job.yaml")}
+    jobs = {one.source.split("/")[0]: worlds.facts_for(one) for one in every if one.source.endswith("/job.yaml")}
     assert {name for name, found in jobs.items() if getattr(found, part)} == expected
     # It costs every cluster its proofs only with a word.
     adds_nodes = part == "node_pools" or "provisioning" in text
@@ -413,6 +413,6 @@ def test_a_node_that_differs_in_other_clusters_leaves_a_cluster_whole() -> None:
     files = {"a__n": NODE.replace("NAME", "n1"), "b__n": other, "c__n": NODE.replace("NAME", "n2")}
     every = documents(**files, **{f"{name}__job": JOB for name in "abc"})
     worlds = Worlds(NOTHING_KNOWN, every)
-    assert all(worlds.of(one).is_whole("nodes") for one in every)
+    assert all(worlds.facts_for(one).is_whole("nodes") for one in every)
     twice = documents(**files, a__m=other, a__job=JOB)
-    assert not Worlds(NOTHING_KNOWN, twice).of(twice[-1]).is_whole("nodes")
+    assert not Worlds(NOTHING_KNOWN, twice).facts_for(twice[-1]).is_whole("nodes")

@@ -39,7 +39,7 @@ CASES: dict[str, tuple[Trait, dict[str, Any], bool]] = {
 
 @pytest.mark.parametrize(("trait", "fields", "expected"), CASES.values(), ids=CASES)
 def test_a_pod_has_a_trait_by_what_its_author_wrote(trait: Trait, fields: dict[str, Any], expected: bool) -> None:
-    assert trait.of(Pod({"metadata": fields, "spec": fields}).template) == expected
+    assert trait.matches(Pod({"metadata": fields, "spec": fields}).template) == expected
 
 
 def test_guards_together_name_each_trait_once() -> None:

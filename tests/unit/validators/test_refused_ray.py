@@ -282,7 +282,7 @@ ACCEPTED: dict[str, Manifest] = {
 def refusals(manifest: Manifest) -> list[tuple[str, str, Any]]:
     """The action, the field and the value of each finding of the rule."""
     return [
-        (finding.action.name, str(finding.at), finding.found)
+        (finding.action.name, str(finding.at), finding.value)
         for judgement in judge(manifest, NOTHING_KNOWN, settings_of("koord-scheduler"))
         for finding in judgement.verdict.findings
         if finding.rule == "owner/refused"

@@ -146,7 +146,7 @@ class _Domains:
         partition = None
         for place, level in enumerate(levels[: levels.index(key) + 1], start=1):
             name = names.get(level, level)
-            partition = Partition(name, tuple(levels[:place]), at, wanted=tuple(levels), broader=partition)
+            partition = Partition(name, tuple(levels[:place]), at, required_keys=tuple(levels), broader=partition)
         return partition
 
 
@@ -171,7 +171,7 @@ def _grouped(shape: GangShape, roles: Roles, version: Version | None, domains: _
             # Podgrouper reads the level of a leaf from Ray's templates.
             reads_pods = workload is not None and podgrouper.reads_pods(workload)
             level = domains.annotated_partition(member.template.annotations if reads_pods else {})
-            needs.append(PodsNeed(roles.of(member), count, level))
+            needs.append(PodsNeed(roles.role_of(member), count, level))
     packing = _together(shape, needs, len(needs), within)
     return packing if grouping is None else replace(packing, left_out=(*packing.left_out, *grouping.unsure))
 
@@ -196,7 +196,7 @@ def _job_set_packing(
             needs: list[Need] = [PodsNeed(role, 1) for role in roles.values()]
             return _together(shape, needs, min(1, len(needs)), None)
         only = shape.needed[0]
-        return _together(shape, [PodsNeed(roles.of(only), min(stated, only.minimum))], 1, None)
+        return _together(shape, [PodsNeed(roles.role_of(only), min(stated, only.minimum))], 1, None)
     whole = domains.annotated_partition(podgrouper.annotations_of(workload))
     of_jobs = {part.name: mapping(workload.job_metadata(index)) for index, part in enumerate(workload.parts)}
     needs, left_out = [], False
@@ -210,9 +210,9 @@ def _job_set_packing(
         within = domains.annotated_partition(annotations)
         if within is None or jobs > _MOST_LISTED:
             left_out = left_out or within is not None
-            needs.append(PodsNeed(roles.of(member), jobs * pods))
+            needs.append(PodsNeed(roles.role_of(member), jobs * pods))
         else:
-            need = PodsNeed(roles.of(member), pods, within)
+            need = PodsNeed(roles.role_of(member), pods, within)
             needs.append(need if jobs == 1 else GroupNeed(member.name, (need,) * jobs, jobs))
     # Where some parts are enough, those that are left out may be among them.
     count = len(needs) if stated is None else max(min(stated - left_out_members, len(needs)), 0)
@@ -481,7 +481,7 @@ class KaiBackend(Backend[KaiSettings]):
         return gangs.gang_objects(podgang, record, self.settings, facts)
 
     def pod_reading(self, settings: FitSettings) -> PodReading:
-        return KAI.under(settings)
+        return KAI.restrict(settings)
 
     def packing(self, shape: GangShape, facts: ClusterFacts, settings: FitSettings) -> Packing:
         return packing_of(shape, self.roles(shape, facts, settings), self.scheduler_version, facts)

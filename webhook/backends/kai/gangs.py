@@ -257,7 +257,7 @@ def prepare_pod(member: GangMember, settings: KaiSettings) -> PodChanges:
     labels = {settings.queueLabelKey: queue} if queue is not None and is_queue_name(queue) else {}
     # The own value of a pod that is not Grove's wins over the configuration.
     always, default = ({}, labels) if member.opted_in and stated_queue is None else (labels, {})
-    if not member.made:
+    if not member.gang_by_rollcall:
         return PodChanges(scheduler_name=keys.NAME, inputs=(), labels=always, default_labels=default, stamped=False)
     group, leaf = keys.pod_group(member.namespace, member.podgang), keys.leaf(member.podclique)
     return PodChanges(

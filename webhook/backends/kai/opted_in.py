@@ -108,11 +108,11 @@ def _findings(workload: OptedInWorkload, faults: Iterable[podgrouper.GroupingFau
             continue
         at, why = fault.at, fault.why
         if isinstance(whole, MadeJobSet) and not (at.parts[0] == "metadata" and at.parts[-1] not in whole.annotations):
-            where, at = whole.where(at), whole.in_train_job(at)
+            where, at = whole.where(at), whole.path_in_train_job(at)
             why = why if where == str(at) else f"{why} ({where})"
         unsure = fault.until is not None and version is None
         most = Action.WARN if unsure else Action.DENY
-        yield Finding(at=at, found=fault.value, why=why, remedy=fault.remedy, at_most=most)
+        yield Finding(at=at, value=fault.value, why=why, remedy=fault.remedy, at_most=most)
 
 
 @rule(
@@ -143,7 +143,7 @@ def dependent_steps(workload: OptedInWorkload, context: RuleContext) -> Results:
         return
     where = pods.where(pods.sequence_path) if isinstance(pods, MadeJobSet) else str(pods.sequence_path)
     why = f"podgrouper makes one group of all steps, and a step has no pods until another one ran ({where})"
-    yield Finding(at=ANNOTATIONS / keys.ANNOTATION_MINIMUM, found=stated, why=why, remedy=_steps_remedy(first, context))
+    yield Finding(at=ANNOTATIONS / keys.ANNOTATION_MINIMUM, value=stated, why=why, remedy=_steps_remedy(first, context))
 
 
 def _steps_remedy(first: int, context: RuleContext) -> str:
@@ -200,10 +200,10 @@ def stale_steps(workload: OptedInWorkload, context: RuleContext) -> Results:
     at, value = ANNOTATIONS / keys.ANNOTATION_MINIMUM, stated
     if stated is None and pods.sequence_path is not None:
         at, value = pods.sequence_path, "InOrder"
-        at = pods.in_train_job(at) if isinstance(pods, MadeJobSet) else at
+        at = pods.path_in_train_job(at) if isinstance(pods, MadeJobSet) else at
     remedy = f"annotate it with {_FOREVER}{', and run KAI 0.17' if _lacks_grace(context) else ' (KAI 0.17 on)'}"
     why = f"it starts with {needed} of {count} steps; KAI evicts it once another lacks pods for 60 s"
-    yield Finding(at=at, found=value, why=why, remedy=remedy)
+    yield Finding(at=at, value=value, why=why, remedy=remedy)
 
 
 @rule(
@@ -246,7 +246,7 @@ def job_without_minimum(workload: OptedInWorkload, context: RuleContext) -> Resu
     if podgrouper.stated_minimum(workload) is None and (pods := workload.parts[0].pods) > 1:
         why = "podgrouper's group of a Job has a minimum of one pod, so its pods start one by one"
         remedy = f'set the annotation {keys.ANNOTATION_MINIMUM}: "{pods}"'
-        yield Finding(at=ANNOTATIONS / keys.ANNOTATION_MINIMUM, found=None, why=why, remedy=remedy)
+        yield Finding(at=ANNOTATIONS / keys.ANNOTATION_MINIMUM, value=None, why=why, remedy=remedy)
 
 
 @rule(
@@ -277,7 +277,7 @@ def minimum_above_pods(workload: OptedInWorkload, context: RuleContext) -> Resul
     # Python refuses to convert a number with thousands of digits, and there are never that many pods.
     if pods > 0 and (len(stated.lstrip("0")) > _MOST_DIGITS or pods < int(stated)):
         why = f"the workload has {pods} pods at a time, and a group with a higher minimum never starts"
-        yield Finding(at=ANNOTATIONS / keys.ANNOTATION_MINIMUM, found=stated, why=why, remedy=f"set at most {pods}")
+        yield Finding(at=ANNOTATIONS / keys.ANNOTATION_MINIMUM, value=stated, why=why, remedy=f"set at most {pods}")
 
 
 @rule(
@@ -305,7 +305,7 @@ def pods_created_later(workload: OptedInWorkload, context: RuleContext) -> Resul
             remedy = hindrance.remedy
             if isinstance(workload, JobSet):
                 remedy = f'{remedy}; or annotate the Job\'s template with {keys.ANNOTATION_MINIMUM}: "1"'
-            yield Finding(at=hindrance.at, found=hindrance.found, why=hindrance.why, remedy=remedy)
+            yield Finding(at=hindrance.at, value=hindrance.value, why=hindrance.why, remedy=remedy)
 
 
 def _waits_for_all_pods(workload: OptedInWorkload, context: RuleContext) -> bool:
@@ -337,7 +337,7 @@ def job_set_before_trees(workload: OptedInWorkload, context: RuleContext) -> Res
     if (count := sum(part.pods for part in pods.parts)) > 1:
         yield Finding(
             at=ANNOTATIONS / keys.ANNOTATION_MINIMUM,
-            found=None,
+            value=None,
             why=f"before {podgrouper.TREES} podgrouper starts the pods of a JobSet one by one",
             remedy=f'set the annotation {keys.ANNOTATION_MINIMUM}: "{count}", '
             'or "1" if its pods need not start together',
@@ -370,7 +370,7 @@ def overwritten_group(workload: OptedInWorkload, _: RuleContext) -> Results:
             path = part.template.annotations_path / keys.ANNOTATION_GROUP
             why = "podgrouper makes its own group for these pods and overwrites the annotation"
             remedy = f'add the annotation {keys.ANNOTATION_SKIP}: "true", or remove this one'
-            yield Finding(at=path, found=annotations[keys.ANNOTATION_GROUP], why=why, remedy=remedy)
+            yield Finding(at=path, value=annotations[keys.ANNOTATION_GROUP], why=why, remedy=remedy)
 
 
 _QUEUES = ClusterFacts(kai_queues={"research": KaiQueue(None), "team-a": KaiQueue("research")})
@@ -427,7 +427,7 @@ def queue_annotation(workload: OptedInWorkload, context: RuleContext) -> Results
     if key in workload.annotations and not workload.labels.get(key):
         why = "podgrouper reads this key only as a label, so the workload is not in this queue"
         remedy = "set it as a label instead"
-        yield Finding(at=ANNOTATIONS / key, found=workload.annotations[key], why=why, remedy=remedy)
+        yield Finding(at=ANNOTATIONS / key, value=workload.annotations[key], why=why, remedy=remedy)
 
 
 _ZONE, _RACK = "example.com/zone", "example.com/rack"
@@ -488,7 +488,7 @@ def _carried(workload: OptedInWorkload, context: RuleContext) -> Iterator[Carrie
 def _placed(uses: Mapping[str, Use], whole: OptedInWorkload) -> dict[str, Use]:
     if not isinstance(whole, MadeJobSet):
         return dict(uses)
-    return {field: Use(whole.in_train_job(use.path), use.value) for field, use in uses.items()}
+    return {field: Use(whole.path_in_train_job(use.path), use.value) for field, use in uses.items()}
 
 
 def _where(uses: Mapping[str, Use], whole: OptedInWorkload) -> str:
@@ -560,7 +560,7 @@ def topology_of_jobs(workload: OptedInWorkload, context: RuleContext) -> Results
         if uses.keys() == {"topology"}:
             use = uses["topology"]
             why, remedy = "podgrouper ignores it without a level", f"add {KAI_REQUIRED} to the template"
-            yield Finding(at=use.path, found=use.value, why=why, remedy=remedy)
+            yield Finding(at=use.path, value=use.value, why=why, remedy=remedy)
     for place in () if whole is None else of_jobs(whole):
         uses = _topology_uses(place)
         if not uses or (_is_complete(uses) and not _lacks_trees(context)):
@@ -573,7 +573,7 @@ def topology_of_jobs(workload: OptedInWorkload, context: RuleContext) -> Results
         else:
             why = f"before {podgrouper.TREES} podgrouper does not read the topology of a JobSet's Jobs"
             remedy = "set it on the workload itself"
-        yield Finding(at=use.path, found=use.value, why=why, remedy=remedy)
+        yield Finding(at=use.path, value=use.value, why=why, remedy=remedy)
 
 
 @rule(
@@ -599,7 +599,7 @@ def no_queue(workload: OptedInWorkload, context: RuleContext) -> Results:
         why = "the workload names no queue and the profile has no defaultQueue, so its gang never starts"
         remedy = f"name a leaf Queue in the label {key}, or in the profile's defaultQueue"
         leaf_queues = offered(leaves(context.facts.kai_queues or {}))
-        yield Finding(at=LABELS / key, found=None, why=why, remedy=remedy, instead=leaf_queues)
+        yield Finding(at=LABELS / key, value=None, why=why, remedy=remedy, instead=leaf_queues)
 
 
 @rule(
@@ -624,4 +624,4 @@ def ray_minimum(workload: OptedInWorkload, _: RuleContext) -> Results:
         if least and part.needed == part.pods and least < replicas:
             why = f"KAI's group needs only {least} of the {replicas} replicas of {part.name}"
             remedy = "set minReplicas to replicas, or enable the autoscaler"
-            yield Finding(at=part.path / "minReplicas", found=least, why=why, remedy=remedy)
+            yield Finding(at=part.path / "minReplicas", value=least, why=why, remedy=remedy)

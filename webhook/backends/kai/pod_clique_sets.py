@@ -126,7 +126,7 @@ def preemptibility(workload: PodCliqueSet | OptedInWorkload, _: RuleContext) -> 
     if word is not None and word not in keys.PREEMPTIBILITIES:
         why = "KAI's CRD does not allow this value"
         remedy = f"set it to {' or '.join(keys.PREEMPTIBILITIES)}, or remove the label"
-        yield Finding(at=LABELS / keys.LABEL_PREEMPTIBILITY, found=word, why=why, remedy=remedy)
+        yield Finding(at=LABELS / keys.LABEL_PREEMPTIBILITY, value=word, why=why, remedy=remedy)
 
 
 _LIVING = ClusterFacts(pod_gangs={("default", "demo-0"): PodGangFacts("demo")})
@@ -160,7 +160,7 @@ def raised_minimum(change: PodCliqueSetChange, context: RuleContext) -> Results:
     for path, what, before, now in raised:
         why = f"{what} was {before}, and kai-scheduler evicts a running gang that is below its minimum{unknown}"
         remedy = "raise only replicas, or delete and recreate the PodCliqueSet"
-        yield Finding(at=path, found=now, why=why, remedy=remedy, forbidden=True)
+        yield Finding(at=path, value=now, why=why, remedy=remedy, forbidden=True)
 
 
 class _Minimum(NamedTuple):
@@ -241,7 +241,7 @@ def _wrong_amounts(pod: PodTemplate, stated: Mapping[str, str]) -> Iterator[Find
 
 def _refused(pod: PodTemplate, key: str, why: str, remedy: str) -> Finding:
     why = f"{why}, and KAI refuses such a pod"
-    return Finding(at=pod.annotations_path / key, found=pod.annotations[key], why=why, remedy=remedy)
+    return Finding(at=pod.annotations_path / key, value=pod.annotations[key], why=why, remedy=remedy)
 
 
 _QUEUE = {"defaultQueue": "team-a"}
@@ -285,7 +285,7 @@ def duration(workload: PodCliqueSet | OptedInWorkload, context: RuleContext) -> 
             why, remedy = f"this cluster's PodGroups have no {field.name}", f"use {field.since} or newer, or remove it"
         else:
             continue
-        yield Finding(at=ANNOTATIONS / key, found=written, why=why, remedy=remedy)
+        yield Finding(at=ANNOTATIONS / key, value=written, why=why, remedy=remedy)
 
 
 @rule(
@@ -306,7 +306,7 @@ def group_duration(stored: StoredObject, _: RuleContext) -> Results:
         if written is not None and nanoseconds(written) is None:
             why = "it is not a duration of Go, and kai-scheduler then reads no PodGroup of the cluster"
             remedy = 'write a duration such as "5m", or "-1s" for never'
-            yield Finding(at=SPEC / field.name, found=written, why=why, remedy=remedy)
+            yield Finding(at=SPEC / field.name, value=written, why=why, remedy=remedy)
 
 
 QUEUES = Queues(
@@ -371,7 +371,7 @@ def no_queue(workload: PodCliqueSet, context: RuleContext) -> Results:
         why = "the set names no queue and the profile has no defaultQueue, so its gangs never start"
         remedy = f"name a leaf Queue in the label {settings.queueLabelKey}, or in the profile's defaultQueue"
         leaf_queues = offered(leaves(context.facts.kai_queues or {}))
-        yield Finding(at=LABELS / settings.queueLabelKey, found=None, why=why, remedy=remedy, instead=leaf_queues)
+        yield Finding(at=LABELS / settings.queueLabelKey, value=None, why=why, remedy=remedy, instead=leaf_queues)
 
 
 queue_disagree = disagreement(
@@ -472,7 +472,7 @@ def unserved_pool(pool: str | None, path: FieldPath, facts: ClusterFacts) -> Fin
         return None
     why = "no SchedulingShard serves that node pool, so no scheduler would ever see the gang"
     remedy = "remove the label to use the default shard, or set the partitionLabelValue of a SchedulingShard"
-    return Finding(at=path, found=pool, why=why, remedy=remedy, absent=Needed("kai_shards"))
+    return Finding(at=path, value=pool, why=why, remedy=remedy, absent=Needed("kai_shards"))
 
 
 def judge_node_pools(name: str | None, pool: str | None, path: FieldPath, whose: str, context: RuleContext) -> Results:
@@ -486,7 +486,7 @@ def judge_node_pools(name: str | None, pool: str | None, path: FieldPath, whose:
             which = shown(queue_name) if queue_name == name else f"{shown(queue_name)}, above {shown(name)},"
             why = f"the queue {which} is in {pool_called(other)}, and each shard sees only its own pool"
             remedy = f"set the same label {key} on {whose} and the queues above it, or on none of them"
-            yield Finding(at=path, found=pool, why=why, remedy=remedy)
+            yield Finding(at=path, value=pool, why=why, remedy=remedy)
             return
 
 
@@ -523,7 +523,7 @@ def judge_queue(name: str, path: FieldPath, called: str, facts: ClusterFacts) ->
     """Yields the problems of a queue that a workload names, or of its name."""
     if not keys.is_queue_name(name):
         why, remedy = f"{called} is not valid as a label value and as the name of a Queue", "name a Queue that exists"
-        yield Finding(at=path, found=name, why=why, remedy=remedy)
+        yield Finding(at=path, value=name, why=why, remedy=remedy)
     else:
         yield from QUEUES.judge(name, path, called, facts)
 
@@ -571,7 +571,7 @@ def _judge(topology: Topology, name: str, facts: ClusterFacts) -> Results:
     except NoTopology as missing:
         why = f"{missing.why}, so kai-scheduler would never start the gang"
         remedy = "create the Topology, or give up the topology: remove the topologyConstraint"
-        yield Finding(at=topology.path, found=name, why=why, remedy=remedy, absent=missing.absent)
+        yield Finding(at=topology.path, value=name, why=why, remedy=remedy, absent=missing.absent)
         return
     binding = bindings.get(name)
     if binding is None:
@@ -595,10 +595,10 @@ def _judge(topology: Topology, name: str, facts: ClusterFacts) -> Results:
     if required is not None and preferred is not None and preferred < required:
         why = f"it is broader than the required {topology.required}, which kai-scheduler treats as an unknown level"
         remedy = f"prefer {topology.required} or a narrower domain, or remove the preference"
-        yield Finding(at=topology.preferred_path, found=topology.preferred, why=why, remedy=remedy)
+        yield Finding(at=topology.preferred_path, value=topology.preferred, why=why, remedy=remedy)
 
 
 def _no_level(path: FieldPath, domain: str | None, key: str) -> Finding:
     why = f"the KAI Topology has no level {key}, so kai-scheduler would never start the gang, without reporting why"
     remedy = "use a domain that is one of its levels, or add the level to the Topology"
-    return Finding(at=path, found=domain, why=why, remedy=remedy)
+    return Finding(at=path, value=domain, why=why, remedy=remedy)

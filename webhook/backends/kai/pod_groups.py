@@ -61,13 +61,13 @@ def group_parent(stored: StoredObject, _: RuleContext) -> Results:
     for group in missing:
         why = "no subgroup has that name, so kai-scheduler cannot read the PodGroup and starts none of its pods"
         yield Finding(
-            at=group.path / "parent", found=group.parent, why=why, remedy="name an existing subgroup, or remove parent"
+            at=group.path / "parent", value=group.parent, why=why, remedy="name an existing subgroup, or remove parent"
         )
     if lost and not missing:
         first = tree.by_name[min(lost)]
         yield Finding(
             at=first.path / "parent",
-            found=first.parent,
+            value=first.parent,
             why="its ancestors form a cycle, so the scheduler never counts the pods below",
             remedy="remove the parent of one subgroup in the cycle",
         )
@@ -90,7 +90,7 @@ def group_minimum(stored: StoredObject, _: RuleContext) -> Results:
         if group.groups is not None and group.groups > below:
             yield Finding(
                 at=group.path / "minSubGroup",
-                found=group.groups,
+                value=group.groups,
                 why=f"only {below} {'group is' if below == 1 else 'groups are'} below it, "
                 "so this minimum is never reached",
                 remedy=f"set it to at most {below}, or remove it to require all",
@@ -117,7 +117,7 @@ def group_optional(stored: StoredObject, _: RuleContext) -> Results:
         if group.groups is not None and group.groups < below and group.name in demanding:
             yield Finding(
                 at=group.path / "minSubGroup",
-                found=group.groups,
+                value=group.groups,
                 why=f"the gang can start with fewer than the {below} groups below it, "
                 "and is evicted as incomplete 60 s later",
                 remedy="remove it, and set minMember to 0 for leaves that may stay empty",
@@ -145,7 +145,7 @@ def group_without_minimum(stored: StoredObject, _: RuleContext) -> Results:
         path = min(paths, key=lambda path: path.anchor) if paths else SPEC / "minMember"
         why = "every minimum in this PodGroup is 0, so its pods start one by one"
         remedy = "set minMember for the pods that must start together"
-        yield Finding(at=path, found=0, why=why, remedy=remedy)
+        yield Finding(at=path, value=0, why=why, remedy=remedy)
 
 
 @_shape_rule(
@@ -171,7 +171,7 @@ def set_minimum(stored: StoredObject, _: RuleContext) -> Results:
         if group.name not in before and (group.pods or stored.old is not None) and not group.states_both:
             yield Finding(
                 at=group.path / "minMember",
-                found=group.pods,
+                value=group.pods,
                 why="the subgroup has children, so KAI ignores its minMember, "
                 "and refuses the PodGroup when it is created",
                 remedy="remove it, or set minSubGroup instead",
@@ -200,25 +200,25 @@ def group_structure(stored: StoredObject, _: RuleContext) -> Results:
         if group.states_both:
             yield Finding(
                 at=group.path / "minMember",
-                found=group.pods,
+                value=group.pods,
                 why=f"minSubGroup is also set, and only one of the two counts, {refused}",
                 remedy="keep minSubGroup if it counts subgroups, else minMember",
             )
     for group in tree.twins:
         yield Finding(
             at=group.path / "name",
-            found=group.name,
+            value=group.name,
             why=f"another subgroup has this name, {refused}",
             remedy="give each subgroup its own name",
         )
     for leaf in tree.leaves:
         if leaf.groups is not None and not leaf.pods:
             why = f"no subgroup has this one as parent, so it counts pods and not groups, {refused}"
-            yield Finding(at=leaf.path / "minSubGroup", found=leaf.groups, why=why, remedy="set minMember instead")
+            yield Finding(at=leaf.path / "minSubGroup", value=leaf.groups, why=why, remedy="set minMember instead")
         elif leaf.pods is None:
             yield Finding(
                 at=leaf.path / "minMember",
-                found=None,
+                value=None,
                 why=f"a subgroup without subgroups below it must state how many pods it needs, {refused}",
                 remedy="set it to the number of pods that must start together",
             )
@@ -239,7 +239,7 @@ def subgroup_name(stored: StoredObject, _: RuleContext) -> Results:
     for leaf in Tree(stored.spec).leaves:
         if len(leaf.name) > LABEL_VALUE_LIMIT:
             why = f"a label value has at most {LABEL_VALUE_LIMIT} characters, so no pod can name this subgroup"
-            yield Finding(at=leaf.path / "name", found=leaf.name, why=why, remedy="give it a shorter name")
+            yield Finding(at=leaf.path / "name", value=leaf.name, why=why, remedy="give it a shorter name")
 
 
 _RUNNING = {"resourcesStatus": {"allocated": {"cpu": "4"}}}
@@ -258,7 +258,7 @@ def _raised_rule(
         for name, now in tree.minimums.items():
             if now > (minimum := before.get(name, 0)):
                 path = tree.by_name.get(name, tree.root).path / "minMember"
-                yield Finding(at=path, found=now, why=f"it was {minimum}{why}", remedy=remedy, forbidden=seen)
+                yield Finding(at=path, value=now, why=f"it was {minimum}{why}", remedy=remedy, forbidden=seen)
 
     return pod_group_rule(
         id,
@@ -359,7 +359,7 @@ def group_no_queue(stored: StoredObject, context: RuleContext) -> Results:
     if text(stored.spec.get("queue")) is None:
         why = "kai-scheduler does not start a PodGroup without a queue, and has no default queue"
         leaf_queues = offered(leaves(context.facts.kai_queues or {}))
-        yield Finding(at=SPEC / "queue", found=None, why=why, remedy="name a leaf Queue", instead=leaf_queues)
+        yield Finding(at=SPEC / "queue", value=None, why=why, remedy="name a leaf Queue", instead=leaf_queues)
 
 
 @pod_group_rule(
@@ -378,7 +378,7 @@ def group_queue_label(stored: StoredObject, context: RuleContext) -> Results:
     label = text(stored.labels.get(key))
     if label is not None and queue is not None and label != queue:
         why = f"spec.queue is {shown(queue[:63])}, and kai-scheduler reads only spec.queue"
-        yield Finding(at=LABELS / key, found=label, why=why, remedy="name the same queue in both, or remove the label")
+        yield Finding(at=LABELS / key, value=label, why=why, remedy="name the same queue in both, or remove the label")
 
 
 @pod_group_rule(
@@ -438,7 +438,7 @@ def group_name(stored: StoredObject, context: RuleContext) -> Results:
     if other is not None and stored.name:
         yield Finding(
             at=path,
-            found=stored.name,
+            value=stored.name,
             why=f"namespace {other} has a PodGroup with that name, "
             "and KAI without the fix of #2095 starts only half of each gang",
             remedy=f"use a name that is unique in the cluster, or set schedulerVersion if {keys.FIXED} or newer runs",
@@ -475,7 +475,7 @@ def group_priority_class(stored: StoredObject, context: RuleContext) -> Results:
         if default >= keys.NON_PREEMPTIBLE:
             yield Finding(
                 at=path,
-                found=name,
+                value=name,
                 why=f"there is no such PriorityClass, and with the cluster's default of {default} the gang may use "
                 "nothing beyond its queue's quota",
                 remedy="name a PriorityClass that exists, or set preemptibility",
@@ -519,7 +519,7 @@ def group_topology(stored: StoredObject, context: RuleContext) -> Results:
         elif (levels := topologies.get(name)) is None:
             yield Finding(
                 at=path / "topology",
-                found=name,
+                value=name,
                 why="the cluster has no such Topology, so kai-scheduler would never start the gang",
                 remedy="name a Topology that exists, or create it first",
                 absent=Needed("kai_topologies", name),
@@ -543,7 +543,7 @@ def group_topology_unnamed(stored: StoredObject, _: RuleContext) -> Results:
         for field in ("requiredTopologyLevel", "preferredTopologyLevel"):
             if (level := text(constraint.get(field))) is not None and text(constraint.get("topology")) is None:
                 why = "kai-scheduler ignores a constraint that names no Topology"
-                yield Finding(at=path / field, found=level, why=why, remedy="set topology in the same constraint")
+                yield Finding(at=path / field, value=level, why=why, remedy="set topology in the same constraint")
 
 
 def _constraints(stored: StoredObject) -> Iterator[tuple[Mapping[str, Any], FieldPath]]:
@@ -566,7 +566,7 @@ def _judge_levels(constraint: Mapping[str, Any], path: FieldPath, levels: tuple[
         if key not in (keys.WHOLE, *levels):
             why = "the Topology has no such level: kai-scheduler would never start the gang, without reporting why"
             remedy = "name one of its levels by its node label key"
-            yield Finding(at=path / field, found=level, why=why, remedy=remedy, instead=offered(levels))
+            yield Finding(at=path / field, value=level, why=why, remedy=remedy, instead=offered(levels))
             unknown = True
         else:
             places[field] = -1 if key == keys.WHOLE else levels.index(key)
@@ -575,13 +575,13 @@ def _judge_levels(constraint: Mapping[str, Any], path: FieldPath, levels: tuple[
     if not places:
         why = "the constraint has no required and no preferred level, and kai-scheduler never starts such a gang"
         yield Finding(
-            at=path / "topology", found=constraint.get("topology"), why=why, remedy="set a required or preferred level"
+            at=path / "topology", value=constraint.get("topology"), why=why, remedy="set a required or preferred level"
         )
     elif places.get("preferredTopologyLevel", len(levels)) < places.get("requiredTopologyLevel", -1):
         preferred = constraint.get("preferredTopologyLevel")
         why = "it is broader than the required level, and kai-scheduler treats it as an unknown level"
         remedy = "prefer a narrower level, or remove the preference"
-        yield Finding(at=path / "preferredTopologyLevel", found=preferred, why=why, remedy=remedy)
+        yield Finding(at=path / "preferredTopologyLevel", value=preferred, why=why, remedy=remedy)
 
 
 _PARENT = SPEC / "parentQueue"
@@ -646,10 +646,10 @@ def queue_resources(stored: StoredObject, _: RuleContext) -> Results:
     if stored.spec.get("resources") is None:
         why = "KAI's own webhook refuses a Queue without them"
         remedy = "state quota, limit and overQuotaWeight of cpu, memory and gpu"
-        yield Finding(at=SPEC / "resources", found=None, why=why, remedy=remedy)
+        yield Finding(at=SPEC / "resources", value=None, why=why, remedy=remedy)
 
 
-queue_cycle = _OBJECTS.cycle(
+queue_cycle = _OBJECTS.ancestor_cycle(
     "kai/queue-cycle",
     """A queue in a cycle is not a leaf, and a queue below a cycle has no root. To check limits, the scheduler goes up
     from a gang's queue until there is no parent. Below a cycle this would never end.
@@ -660,7 +660,7 @@ queue_cycle = _OBJECTS.cycle(
     why="so no queue in the cycle has a root",
 )
 
-queue_in_use = _OBJECTS.in_use(
+queue_in_use = _OBJECTS.parent_with_pod_groups(
     "kai/queue-in-use",
     """A queue that gets its first child is no longer a leaf. kai-scheduler never again tries the PodGroups in it, and
     no message names the queue as the reason.

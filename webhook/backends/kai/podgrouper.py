@@ -562,7 +562,7 @@ def minimum_above_partial(workload: OptedInWorkload, context: RuleContext) -> Re
     if minimum is not None and least is not None and minimum > least:
         why = f"Kueue may start the Job with {least} pods, and KAI then waits for {minimum}"
         remedy = f"set it to at most {least}, as {MIN_PARALLELISM}"
-        yield Finding(at=ANNOTATIONS / keys.ANNOTATION_MINIMUM, found=str(minimum), why=why, remedy=remedy)
+        yield Finding(at=ANNOTATIONS / keys.ANNOTATION_MINIMUM, value=str(minimum), why=why, remedy=remedy)
 
 
 @rule("kueue/kai-ready-minimum", subject=Subject.OPTED_IN, default=Action.WARN, passes=_job(4), fails=_job(2))
@@ -580,7 +580,7 @@ def minimum_below_ready(workload: OptedInWorkload, context: RuleContext) -> Resu
         return
     yield Finding(
         at=ANNOTATIONS / keys.ANNOTATION_MINIMUM,
-        found=str(minimum),
+        value=str(minimum),
         why=f"Kueue wants all {pods} pods ready, and KAI starts the gang with {minimum}: it is stopped "
         f"{duration(timeout)} after its admission although it runs",
         remedy=f'set it to "{pods}"',

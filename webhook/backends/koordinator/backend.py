@@ -283,7 +283,7 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
         return gangs.gang_objects(podgang, self.settings, self.scheduler_version, facts)
 
     def pod_reading(self, settings: FitSettings) -> PodReading:
-        return KOORDINATOR.under(settings)
+        return KOORDINATOR.restrict(settings)
 
     def packing(self, shape: GangShape, facts: ClusterFacts, settings: FitSettings) -> Packing:
         roles = self.roles(shape, facts, settings)

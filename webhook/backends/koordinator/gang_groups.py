@@ -173,7 +173,7 @@ def _topology(written: str) -> Topology:
     if not isinstance(spec, Fields):
         raise UnreadableSetting("is not a JSON object")
     rules: list[GatherRule] = []
-    for strategy in spec.named("gatherStrategy"):
+    for strategy in spec.values_of("gatherStrategy"):
         if strategy is not None and not isinstance(strategy, list):
             raise UnreadableSetting("has a gatherStrategy that is not an array")
         rules = [_rule(entry, f"gatherStrategy[{index}]") for index, entry in enumerate(strategy or ())]
@@ -187,7 +187,7 @@ def _rule(entry: Any, place: str) -> GatherRule:
         raise UnreadableSetting(f"has a {place} that is not an object")
     layer, strategy = (_word(entry, name, place) for name in ("layer", "strategy"))
     multiple = 0
-    for value in entry.named("podCountMultiple"):
+    for value in entry.values_of("podCountMultiple"):
         number = multiple if value is None else value.int64() if isinstance(value, Number) else None
         if number is None:
             raise UnreadableSetting(
@@ -200,7 +200,7 @@ def _rule(entry: Any, place: str) -> GatherRule:
 def _word(entry: Fields, name: str, place: str) -> str:
     """Returns the value of a field of type string. Null is never an error and leaves the field unchanged."""
     word = ""
-    for value in entry.named(name):
+    for value in entry.values_of(name):
         parsed = word if value is None else _text(value)
         if parsed is None:
             raise UnreadableSetting(f"has a {place}.{name} that is not a string")
@@ -341,7 +341,7 @@ def groups_unreadable(stored: StoredObject, _: RuleContext) -> Results:
     except UnreadableSetting as error:
         why = f"it {error}, so koord-scheduler starts this gang without the others"
         remedy = 'set a JSON array such as ["namespace/leader","namespace/worker"]'
-        yield Finding(at=AT, found=written, why=why, remedy=remedy)
+        yield Finding(at=AT, value=written, why=why, remedy=remedy)
 
 
 @rule(
@@ -361,7 +361,7 @@ def groups_member(stored: StoredObject, _: RuleContext) -> Results:
     """
     for member in told(_unresolvable(stored), () if stored.old is None else _unresolvable(stored.old)):
         why = "koord-scheduler looks members up by namespace and name, so it would wait for this one for ever"
-        yield Finding(at=AT, found=member, why=why, remedy='write each member as a string "namespace/name"')
+        yield Finding(at=AT, value=member, why=why, remedy='write each member as a string "namespace/name"')
 
 
 def _unresolvable(stored: StoredObject) -> Iterator[str]:
@@ -385,7 +385,7 @@ def groups_itself(stored: StoredObject, _: RuleContext) -> Results:
     if members and itself and itself not in members:
         why = "the list does not contain this gang, so koord-scheduler does not wait for its pods"
         remedy = "list every gang that must start together, including this one"
-        yield Finding(at=AT, found=itself, why=why, remedy=remedy)
+        yield Finding(at=AT, value=itself, why=why, remedy=remedy)
 
 
 @rule(
@@ -407,7 +407,7 @@ def groups_twice(stored: StoredObject, _: RuleContext) -> Results:
     for member in _listed(stored):
         if member in seen:
             why = "it is listed twice; for koord-scheduler this is not the gang group that lists it once"
-            yield Finding(at=AT, found=member, why=why, remedy="list it once")
+            yield Finding(at=AT, value=member, why=why, remedy="list it once")
             return
         seen.add(member)
 
@@ -442,7 +442,7 @@ def groups_differ(stored: StoredObject, context: RuleContext) -> Results:
     if (key := nearest(stored, others)) is not None:
         why = f"PodGroup {gang_id(key)} has another list, so one of the two starts without the other"
         remedy = "set the same list, with this gang, on every member; recreate members that have another list"
-        yield Finding(at=AT, found=_written(stored), why=why, remedy=remedy, at_most=most_action(stored, key))
+        yield Finding(at=AT, value=_written(stored), why=why, remedy=remedy, at_most=most_action(stored, key))
         return
     if any(key != stored.key and pod_groups[key].groups != group for key in pod_groups.too_long(stored.key[0])):
         yield Unjudged(AT, "the PodGroups of the namespace with lists that are too long to keep")
@@ -472,7 +472,7 @@ def groups_edited(stored: StoredObject, _: RuleContext) -> Results:
     if stored.old is not None and group_of(stored.old) != group_of(stored):
         why = "koord-scheduler ignores an edit of the list"
         remedy = "delete and recreate the gang's pods and PodGroups"
-        yield Finding(at=AT, found=f"{len(_listed(stored))} members", why=why, remedy=remedy)
+        yield Finding(at=AT, value=f"{len(_listed(stored))} members", why=why, remedy=remedy)
 
 
 @rule(
@@ -499,7 +499,7 @@ def member_missing(stored: StoredObject, context: RuleContext) -> Results:
         if key not in pod_groups:
             yield Finding(
                 at=AT,
-                found=gang_id(key),
+                value=gang_id(key),
                 why="this PodGroup does not exist yet, and all members wait for it",
                 remedy="create it, or remove it from every list",
                 absent=Needed("koordinator_pod_groups", key),

@@ -190,4 +190,4 @@ def topology_differs(workload: OptedInWorkload, context: RuleContext) -> Results
         if (use := differing(asked_by(workload, parts))) is not None:
             place = Annotations(AnnotationPlace.PODS, use.path, {keys.ANNOTATION_TOPOLOGY: use.value})
             layer, remedy = next(filter(None, domains(place)), use.value), left_out("ask for the same")
-            yield Finding(at=use.path, found=layer, why=_DIFFER, remedy=remedy, left_out=True)
+            yield Finding(at=use.path, value=layer, why=_DIFFER, remedy=remedy, left_out=True)

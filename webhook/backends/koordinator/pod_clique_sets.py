@@ -76,7 +76,7 @@ def judge_match_policy(context: RuleContext, pod: str) -> Results:
     if context.settings.matchPolicy == keys.ONLY_WAITING:
         why = f"the profile has matchPolicy {keys.ONLY_WAITING}, so {pod} would never bind"
         remedy = "set the profile's matchPolicy to waiting-and-running"
-        yield Finding(at=context.choice.path, found=keys.ONLY_WAITING, why=why, remedy=remedy)
+        yield Finding(at=context.choice.path, value=keys.ONLY_WAITING, why=why, remedy=remedy)
 
 
 @rule(
@@ -100,7 +100,7 @@ def priority_class(workload: PodCliqueSet, _: RuleContext) -> Results:
             path = SPEC / "template" / "priorityClassName"
             why = f"it is not copied to the pods, where koord-scheduler reads it; clique {member.name} has {has}"
             remedy = "set the same priorityClassName in every clique's podSpec"
-            yield Finding(at=path, found=workload.priority_class, why=why, remedy=remedy)
+            yield Finding(at=path, value=workload.priority_class, why=why, remedy=remedy)
             return
 
 
@@ -129,7 +129,7 @@ def scheduler_name_label(pod: PodTemplate, _: RuleContext) -> Results:
     if keys.LABEL_SCHEDULER_NAME in pod.labels and pod.labels[keys.LABEL_SCHEDULER_NAME] != keys.NAME:
         path = pod.labels_path / keys.LABEL_SCHEDULER_NAME
         why = "koord-scheduler reads it instead of schedulerName and would not schedule the pod"
-        yield Finding(at=path, found=pod.labels[keys.LABEL_SCHEDULER_NAME], why=why, remedy="remove the label")
+        yield Finding(at=path, value=pod.labels[keys.LABEL_SCHEDULER_NAME], why=why, remedy="remove the label")
 
 
 @rule(
@@ -149,7 +149,7 @@ def device_requests(pod: PodTemplate, _: RuleContext) -> Results:
     if pod.request_of(keys.VENDOR_GPUS) is not None and (share := pod.request_of(keys.KOORDINATOR_GPUS)) is not None:
         why = "koord-scheduler refuses a pod that requests it together with a vendor's GPU resource"
         remedy = "request only one of the two"
-        yield Finding(at=FieldPath((*pod.spec_path.parts, *share.path)), found=share.resource, why=why, remedy=remedy)
+        yield Finding(at=FieldPath((*pod.spec_path.parts, *share.path)), value=share.resource, why=why, remedy=remedy)
 
 
 _GPU, _SHARED, _CORE, _MEMORY, _RATIO = (
@@ -201,7 +201,7 @@ def share_faults(template: PodTemplate) -> Iterator[Finding]:
             at = FieldPath(
                 (*template.spec_path.parts, *place, "requests" if resource in stated else "limits", resource)
             )
-            yield Finding(at=at, found=requests[resource], why=why, remedy=remedy)
+            yield Finding(at=at, value=requests[resource], why=why, remedy=remedy)
 
 
 def _whole_faults(amounts: Mapping[str, Fraction]) -> Iterator[tuple[str, str, str]]:
@@ -248,7 +248,7 @@ def reserve_pod(pod: PodTemplate, _: RuleContext) -> Results:
     if keys.ANNOTATION_RESERVE_POD in pod.annotations:
         yield Finding(
             at=pod.annotations_path / keys.ANNOTATION_RESERVE_POD,
-            found=pod.annotations[keys.ANNOTATION_RESERVE_POD],
+            value=pod.annotations[keys.ANNOTATION_RESERVE_POD],
             why="koord-manager refuses every pod with this annotation",
             remedy="remove the annotation",
         )
@@ -293,7 +293,7 @@ def frozen_members(change: PodCliqueSetChange, context: RuleContext) -> Results:
         return
     yield Finding(
         at=SPEC / "template" / ("cliques" if any("/" not in name for name in others) else "podCliqueScalingGroups"),
-        found=min(others),
+        value=min(others),
         why="it would be added to or removed from an existing gang, "
         "and Koordinator ignores a change of a gang's members"
         + ("" if living else " (whether the set has any PodGang is unknown)"),
@@ -408,7 +408,7 @@ def topology_unavailable(workload: PodCliqueSet, context: RuleContext) -> Result
     reason = unavailable(context.settings, context.scheduler_version, context.facts)
     if reason is not None:
         remedy = "set up the scheduler's topology, or give up the topology: remove the topologyConstraint"
-        yield Finding(at=first.path, found=first.value, why=reason, remedy=remedy, absent=THE_TOPOLOGY)
+        yield Finding(at=first.path, value=first.value, why=reason, remedy=remedy, absent=THE_TOPOLOGY)
 
 
 @rule(
@@ -450,7 +450,7 @@ def preferred_topology(workload: PodCliqueSet, context: RuleContext) -> Results:
             # The rest of the reason holds only for a requirement: a dropped preference holds no gang.
             cause = reason.partition(", so ")[0]
             remedy = "remove the preference, or set up the scheduler's topology"
-            yield Finding(at=use.path, found=use.value, why=f"{cause}, so the preference is dropped", remedy=remedy)
+            yield Finding(at=use.path, value=use.value, why=f"{cause}, so the preference is dropped", remedy=remedy)
         else:
             yield from _missing_layer(name, context, use, "so the preference is dropped")
 
@@ -478,7 +478,7 @@ def clique_topology_widened(workload: PodCliqueSet, context: RuleContext) -> Res
         use = context.uses[Capability.TOPOLOGY_CLIQUE][0]
         why = "koord-scheduler places the whole gang in one such domain, not each clique in its own"
         remedy = "to accept this, set it once at spec.template.topologyConstraint"
-        yield Finding(at=use.path, found=use.value, why=why, remedy=remedy)
+        yield Finding(at=use.path, value=use.value, why=why, remedy=remedy)
 
 
 @rule(
@@ -501,7 +501,7 @@ def topology_surplus(workload: PodCliqueSet, context: RuleContext) -> Results:
         for use in context.uses[Capability.CLIQUE_MINIMUM]:
             why = "with a required topology koord-scheduler waits for room for all replicas, not the minimum"
             remedy = "set minAvailable to replicas, or prefer the domain instead of requiring it"
-            yield Finding(at=use.path, found=use.value, why=why, remedy=remedy)
+            yield Finding(at=use.path, value=use.value, why=why, remedy=remedy)
 
 
 def _missing_layer(topology: str | None, context: RuleContext, use: Use, consequence: str) -> Results:
@@ -532,4 +532,4 @@ def _missing_layer(topology: str | None, context: RuleContext, use: Use, consequ
         )
         why = f"{missing}, {consequence}"
         remedy = "use a domain that has a layer, or declare a layer for it"
-        yield Finding(at=use.path, found=use.value, why=why, remedy=remedy, absent=THE_TOPOLOGY)
+        yield Finding(at=use.path, value=use.value, why=why, remedy=remedy, absent=THE_TOPOLOGY)

@@ -67,7 +67,7 @@ def mode(stored: StoredObject, _: RuleContext) -> Results:
     if written is not None and written not in keys.MODES:
         why = "koord-scheduler does not know this mode and uses Strict"
         remedy = f"set it to {_choice(keys.MODES)}, spelled exactly like this"
-        yield Finding(at=ANNOTATIONS / keys.ANNOTATION_MODE, found=written, why=why, remedy=remedy)
+        yield Finding(at=ANNOTATIONS / keys.ANNOTATION_MODE, value=written, why=why, remedy=remedy)
 
 
 @rule(
@@ -87,7 +87,7 @@ def gang_match_policy(stored: StoredObject, _: RuleContext) -> Results:
     if read is not None and read[0] not in keys.MATCH_POLICIES:
         why = "koord-scheduler does not know this policy and uses its default, once-satisfied"
         remedy = f"set it to {_choice(keys.MATCH_POLICIES)}, spelled exactly like this"
-        yield Finding(at=read[1], found=read[0], why=why, remedy=remedy)
+        yield Finding(at=read[1], value=read[0], why=why, remedy=remedy)
 
 
 @rule(
@@ -119,7 +119,7 @@ def match_policy_alias(stored: StoredObject, _: RuleContext) -> Results:
     if first is not None and second is not None and first != second:
         why = f"koord-scheduler ignores it, because {keys.ANNOTATION_MATCH_POLICY} is set too, to {_cut(first)}"
         remedy = "remove one of the two annotations"
-        yield Finding(at=ANNOTATIONS / keys.ANNOTATION_MATCH_POLICY_ALIAS, found=second, why=why, remedy=remedy)
+        yield Finding(at=ANNOTATIONS / keys.ANNOTATION_MATCH_POLICY_ALIAS, value=second, why=why, remedy=remedy)
 
 
 @rule(
@@ -139,7 +139,7 @@ def gang_only_waiting(stored: StoredObject, _: RuleContext) -> Results:
     read = match_policy(stored) if is_set(stored) else None
     if read is not None and read[0] == keys.ONLY_WAITING:
         why = "bound pods do not count, so a pod that is replaced alone never binds"
-        yield Finding(at=read[1], found=keys.ONLY_WAITING, why=why, remedy="set it to waiting-and-running")
+        yield Finding(at=read[1], value=keys.ONLY_WAITING, why=why, remedy="set it to waiting-and-running")
 
 
 @rule(
@@ -158,7 +158,7 @@ def minimum(stored: StoredObject, _: RuleContext) -> Results:
         if least is not None and least < 1:
             why = "a gang with a minimum below 1 is always complete, so koord-scheduler starts its pods one by one"
             remedy = "set the number of pods that the gang needs to start, at least 1"
-            yield Finding(at=at, found=written, why=why, remedy=remedy)
+            yield Finding(at=at, value=written, why=why, remedy=remedy)
 
 
 @rule(
@@ -183,11 +183,11 @@ def total_number(stored: StoredObject, _: RuleContext) -> Results:
     if total is None:
         why = "koord-scheduler reads no number from it and uses the minimum"
         remedy = 'set a whole number in quotes, such as "4", or remove the annotation'
-        yield Finding(at=at, found=written, why=why, remedy=remedy)
+        yield Finding(at=at, value=written, why=why, remedy=remedy)
     elif total != 0 and needed is not None and total < needed:
         why = f"it is below the gang's minimum of {needed}, so koord-scheduler uses the minimum"
         remedy = "set it to the number of the gang's pods, or remove the annotation"
-        yield Finding(at=at, found=written, why=why, remedy=remedy)
+        yield Finding(at=at, value=written, why=why, remedy=remedy)
 
 
 @rule(
@@ -210,7 +210,7 @@ def waiting_time(stored: StoredObject, _: RuleContext) -> Results:
     if waits is None or waits < 0:
         why = "koord-scheduler cannot read it as a duration, and uses its default"
         remedy = 'set a number with a unit, h, m or s, such as "600s"'
-        yield Finding(at=ANNOTATIONS / keys.ANNOTATION_WAITING_TIME, found=written, why=why, remedy=remedy)
+        yield Finding(at=ANNOTATIONS / keys.ANNOTATION_WAITING_TIME, value=written, why=why, remedy=remedy)
 
 
 @rule(
@@ -229,10 +229,10 @@ def timeout(stored: StoredObject, _: RuleContext) -> Results:
     """
     for at, written, seconds in _timeout(stored):
         if seconds > LONGEST_WAIT_SECONDS:
-            yield Finding(at=at, found=written, why="a gang waits at most 900 s", remedy="set 900 s or less")
+            yield Finding(at=at, value=written, why="a gang waits at most 900 s", remedy="set 900 s or less")
         elif seconds < 1:
             yield Finding(
-                at=at, found=written, why="koord-scheduler uses its own default", remedy="set 1 or more, or remove it"
+                at=at, value=written, why="koord-scheduler uses its own default", remedy="set 1 or more, or remove it"
             )
 
 
@@ -320,7 +320,7 @@ def topology_unreadable(stored: StoredObject, _: RuleContext) -> Results:
     except UnreadableSetting as error:
         why = f"it {error}, so koord-scheduler drops all of it and places the gang on any nodes"
         remedy = 'set an object such as {"gatherStrategy":[{"layer":"SpineLayer","strategy":"MustGather"}]}'
-        yield Finding(at=AT, found=written, why=why, remedy=remedy)
+        yield Finding(at=AT, value=written, why=why, remedy=remedy)
 
 
 @rule(
@@ -339,7 +339,7 @@ def topology_strategy(stored: StoredObject, _: RuleContext) -> Results:
     for strategy in told(_unknown_strategies(stored), () if stored.old is None else _unknown_strategies(stored.old)):
         why = "koord-scheduler does not know this strategy, so the entry has no effect"
         remedy = f"set it to {' or '.join(keys.STRATEGIES)}, spelled like this"
-        yield Finding(at=AT, found=strategy, why=why, remedy=remedy)
+        yield Finding(at=AT, value=strategy, why=why, remedy=remedy)
 
 
 def _unknown_strategies(stored: StoredObject) -> Iterator[str]:
@@ -366,7 +366,7 @@ def topology_unavailable(stored: StoredObject, context: RuleContext) -> Results:
     if reason is not None:
         remedy = "remove the annotation, or set up the scheduler's topology"
         absent = THE_TOPOLOGY if context.facts.network_topologies is not None else None
-        yield Finding(at=AT, found=_written(stored), why=reason, remedy=remedy, absent=absent)
+        yield Finding(at=AT, value=_written(stored), why=reason, remedy=remedy, absent=absent)
     elif is_unknown(context.facts):
         yield Unjudged(AT, "the ClusterNetworkTopology", part="network_topologies")
 
@@ -397,7 +397,7 @@ def topology_layer(stored: StoredObject, context: RuleContext) -> Results:
         declared = alike.get(layer.casefold())
         why = "the ClusterNetworkTopology has no such layer, so koord-scheduler never finds room for the gang"
         remedy = "use a declared layer" if declared is None else f"spell it as it is declared: {declared}"
-        yield Finding(at=AT, found=layer, why=why, remedy=remedy, absent=THE_TOPOLOGY)
+        yield Finding(at=AT, value=layer, why=why, remedy=remedy, absent=THE_TOPOLOGY)
 
 
 @rule(
@@ -432,7 +432,7 @@ def topology_differs(stored: StoredObject, context: RuleContext) -> Results:
     if (key := nearest(stored, others)) is not None:
         yield Finding(
             at=AT,
-            found=written,
+            value=written,
             why=f"PodGroup {gang_id(key)} of the same gang group has another topology, "
             "and the first pod decides which one is used",
             remedy="set the same annotation on every member",
@@ -483,7 +483,7 @@ def names_disagree(stored: StoredObject, _: RuleContext) -> Results:
         other = name_text(values.get(key))
         if other is not None and other != reference.gang:
             why = f"koord-scheduler reads {reference.at.parts[-1]} instead, which names another gang"
-            yield Finding(at=at / key, found=other, why=why, remedy="name one gang, preferably by that key alone")
+            yield Finding(at=at / key, value=other, why=why, remedy="name one gang, preferably by that key alone")
             return
 
 
@@ -519,7 +519,7 @@ def min_available(stored: StoredObject, context: RuleContext) -> Results:
     elif key not in pod_groups:
         why = "it is no whole number, so koord-scheduler holds the pod until another pod or a PodGroup has a minimum"
         remedy = f'set {keys.ANNOTATION_MINIMUM} to a whole number in quotes, such as "2"'
-        yield Finding(at=at, found=written, why=why, remedy=remedy, absent=Needed("koordinator_pod_groups", key))
+        yield Finding(at=at, value=written, why=why, remedy=remedy, absent=Needed("koordinator_pod_groups", key))
 
 
 @rule(
@@ -548,7 +548,7 @@ def pod_group_missing(stored: StoredObject, context: RuleContext) -> Results:
     elif key not in pod_groups:
         yield Finding(
             at=reference.at,
-            found=reference.gang,
+            value=reference.gang,
             why="the namespace has no such PodGroup yet, so koord-scheduler holds the pod without an event",
             remedy="create the PodGroup first",
             absent=Needed("koordinator_pod_groups", key),
@@ -583,7 +583,7 @@ def settings_unread(stored: StoredObject, _: RuleContext) -> Results:
                 else "koord-scheduler ignores it on a pod whose label names a PodGroup"
             )
             remedy = "name a gang" if reference is None else "set it on the PodGroup"
-            yield Finding(at=at, found=written, why=why, remedy=remedy)
+            yield Finding(at=at, value=written, why=why, remedy=remedy)
             return
 
 

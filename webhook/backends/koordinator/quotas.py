@@ -236,7 +236,7 @@ class _Quotas:
         demand = demand_of(self._part(roles), self._roles, self._counted, roles)
         # A message to users of the gang's namespace names no other quotas that they have not named.
         quotas = self._elastic_quotas or _NO_QUOTAS
-        for other in nsmallest(MOST_TRIED, quotas.named_in(self._shape.namespace)):
+        for other in nsmallest(MOST_TRIED, quotas.visible_in(self._shape.namespace)):
             quota = quotas[other]
             if other != name and not quota.is_parent and self._allow(quota, demand):
                 return f"name the ElasticQuota {shown(other)}, which allows it"
@@ -315,7 +315,7 @@ def qos_class(pod: PodTemplate, _: RuleContext) -> Results:
         why = "Koordinator does not know this QoS class and would treat the pod as a pod without a class"
         remedy = f"use one of {', '.join(keys.QOS_CLASSES)}, or remove the label"
         spelled = tuple(name for name in keys.QOS_CLASSES if name == str(value).upper())
-        yield Finding(at=pod.labels_path / QOS_LABEL, found=value, why=why, remedy=remedy, instead=spelled)
+        yield Finding(at=pod.labels_path / QOS_LABEL, value=value, why=why, remedy=remedy, instead=spelled)
 
 
 @rule(
@@ -344,7 +344,7 @@ def qos_priority(pod: PodTemplate, context: RuleContext) -> Results:
         allowed = [name for name in _BAND_NAMES if name not in _FORBIDDEN[qos]]
         why = f"koord-manager refuses this class with a priority in {band}{_origin(pod)}"
         remedy = f"set priorityClassName to one of {', '.join(allowed)}, or use another QoS class"
-        yield Finding(at=place, found=qos, why=why, remedy=remedy)
+        yield Finding(at=place, value=qos, why=why, remedy=remedy)
 
 
 @rule(
@@ -370,7 +370,7 @@ def qos_cpu(pod: PodTemplate, context: RuleContext) -> Results:
         amount = "no readable amount" if total is None else f"{float(total):g} in all"
         why = f"the class needs a whole number of CPUs, and the pod requests {amount}{_origin(pod)}"
         remedy = "request a whole number of CPUs (the sum of all containers counts), or use LS"
-        yield Finding(at=pod.labels_path / QOS_LABEL, found=qos, why=why, remedy=remedy)
+        yield Finding(at=pod.labels_path / QOS_LABEL, value=qos, why=why, remedy=remedy)
 
 
 @rule(
@@ -404,7 +404,7 @@ def batch_resources(pod: PodTemplate, context: RuleContext) -> Results:
         path = FieldPath((*pod.spec_path.parts, *request.path))
         why = f"koord-manager admits batch resources only for the QoS class BE, and the pod has {qos or 'none'}"
         remedy = f"set the label {QOS_LABEL}: BE, or request cpu and memory"
-        yield Finding(at=path, found=request.resource, why=why, remedy=remedy)
+        yield Finding(at=path, value=request.resource, why=why, remedy=remedy)
 
 
 def _effective(pod: PodTemplate, context: RuleContext) -> str | None:
@@ -527,7 +527,7 @@ def quota_disagree(workload: PodCliqueSet, context: RuleContext) -> Results:
         if use.value != uses[0].value:
             why = f"all pods of a set need one quota, and {uses[0].path} is {uses[0].value}"
             remedy = f"name one quota, preferably in the annotation {QUOTA_ANNOTATION} of the set"
-            yield Finding(at=use.path, found=use.value, why=why, remedy=remedy)
+            yield Finding(at=use.path, value=use.value, why=why, remedy=remedy)
 
 
 _OWN = ClusterFacts(elastic_quotas={"default": Quota(is_parent=False, namespace="default")})
@@ -571,7 +571,7 @@ def namespace_quota(workload: PodCliqueSet | OptedInWorkload, context: RuleConte
         )
         return
     why = f"the namespace gives its pods the quota {parent}, which is a parent and takes none"
-    yield Finding(at=at, found=None, why=why, remedy="name one of its children")
+    yield Finding(at=at, value=None, why=why, remedy="name one of its children")
 
 
 def _names_quota(workload: PodCliqueSet | OptedInWorkload, context: RuleContext) -> bool:
@@ -620,7 +620,7 @@ def judge_quota(name: object, path: FieldPath, context: RuleContext) -> Results:
     if name and not _LABEL_VALUE.match(str(name)):
         yield Finding(
             at=path,
-            found=name,
+            value=name,
             why=f"it becomes the value of the pod label {QUOTA_LABEL} but is not a valid value, "
             "so no pod could be created",
             remedy="name an ElasticQuota of at most 63 letters, digits, dots and dashes",
@@ -633,7 +633,7 @@ def judge_quota(name: object, path: FieldPath, context: RuleContext) -> Results:
     if quota is None:
         why = "no ElasticQuota has that name, so the pods would count against koordinator-default-quota"
         remedy = "name an ElasticQuota that exists, or create it first"
-        yield Finding(at=path, found=name, why=why, remedy=remedy, absent=Needed("elastic_quotas", str(name)))
+        yield Finding(at=path, value=name, why=why, remedy=remedy, absent=Needed("elastic_quotas", str(name)))
     elif quota.is_parent:
         why = "it is a parent quota, and Koordinator admits pods only to a leaf"
-        yield Finding(at=path, found=name, why=why, remedy="name one of its children")
+        yield Finding(at=path, value=name, why=why, remedy="name one of its children")

@@ -232,7 +232,7 @@ class KubeBackend(Backend[KubeSettings]):
         return gangs.adopt(desired, live)
 
     def pod_reading(self, settings: FitSettings) -> PodReading:
-        return KUBE.under(settings)
+        return KUBE.restrict(settings)
 
     def packing(self, shape: GangShape, facts: ClusterFacts, settings: FitSettings) -> Packing:
         return packing_of(shape, self.roles(shape, facts, settings), self.settings, facts)

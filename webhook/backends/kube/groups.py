@@ -752,4 +752,4 @@ def _values(spec: Mapping[str, Any], path: FieldPath) -> Iterator[Finding]:
 
 
 def _refused(at: FieldPath, value: object, why: str, remedy: str) -> Finding:
-    return Finding(at=at, found=value, why=f"{why}, {_SO}", remedy=remedy)
+    return Finding(at=at, value=value, why=f"{why}, {_SO}", remedy=remedy)

@@ -97,14 +97,14 @@ def _authored_finding(
 ) -> Finding:
     """Returns the error of the translation, at the field that the workload's author knows."""
     remedy, absent = _REMEDIES.get(finding.rule, _REMEDY), None
-    at, value = context.choice.path, finding.found
+    at, value = context.choice.path, finding.value
     if finding.rule == "kube/priority-class" and whole.priority_class is not None:
         in_template = whole.templates[0].spec_path / "priorityClassName"
         at = workload.runtime_path if isinstance(workload, TrainJob) else in_template
         absent = Needed("priority_classes", whole.priority_class)
     elif finding.rule == "kube/workload-api":
         value, absent = context.choice.scheduler, Needed("apis")
-    return Finding(at=at, found=value, why=finding.why, remedy=remedy, absent=absent)
+    return Finding(at=at, value=value, why=finding.why, remedy=remedy, absent=absent)
 
 
 @rule(
@@ -146,7 +146,7 @@ def priorities_differ(workload: OptedInWorkload, context: RuleContext) -> Result
             other = parts[0].template.spec_path / "priorityClassName"
             yield Finding(
                 at=part.template.spec_path / "priorityClassName",
-                found=class_name,
+                value=class_name,
                 why=f"{other} is {shown(first)}, and kube-scheduler rejects a gang with two priorities",
                 remedy="name the same class in all pod templates",
             )
@@ -177,7 +177,7 @@ def native_topology(workload: OptedInWorkload, context: RuleContext) -> Results:
         for constraint in sequence(mapping(block.spec.get("schedulingConstraints")).get("topology"))[:1]:
             key = text(mapping(constraint).get("key"))
             why, remedy = TOPOLOGY_GATE_OFF
-            yield Finding(at=topology_path(block.path), found=key, why=why, remedy=remedy)
+            yield Finding(at=topology_path(block.path), value=key, why=why, remedy=remedy)
 
 
 # The most parts that are compared with each other, and the most steps from a part to those that it waits for. A
@@ -306,7 +306,7 @@ def _judge(parent: _Parent, workload: JobSet) -> Results:
         if present < parent.minimum:
             yield Finding(
                 at=part.template.spec_path / _FIELD,
-                found=parent.key[1],
+                value=parent.key[1],
                 why=f"its CompositePodGroup needs {parent.minimum} groups with pods, and only {present} "
                 f"{'has' if present == 1 else 'have'} pods when this part starts: other stages start later or are done",
                 remedy="set its minGroupCount to 1, or give each stage a group without a parent",

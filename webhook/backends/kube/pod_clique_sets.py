@@ -84,7 +84,7 @@ def no_gang(_: PodCliqueSet, context: RuleContext) -> Results:
     """
     if not context.settings.gangScheduling:
         alone, choice = ONE_BY_ONE[Capability.GANG], context.choice
-        yield Finding(at=choice.path, found=choice.scheduler, why=alone.why, remedy=alone.remedy, once=True)
+        yield Finding(at=choice.path, value=choice.scheduler, why=alone.why, remedy=alone.remedy, once=True)
 
 
 @rule(
@@ -113,7 +113,7 @@ def workload_api(workload: PodCliqueSet, context: RuleContext) -> Results:
         lacking = missing(settings) if spoken is None else str(COMPOSITE)
         yield Finding(
             at=context.choice.path,
-            found=context.choice.scheduler,
+            value=context.choice.scheduler,
             why=f"gangScheduling is on, and this cluster does not serve {lacking}",
             remedy="enable the API and its feature gates, or choose another scheduler",
             absent=Needed("apis"),
@@ -140,7 +140,7 @@ def flat_gang(workload: PodCliqueSet, context: RuleContext) -> Results:
         several = context.uses[Capability.MULTIPLE_POD_GROUPS][0]
         yield Finding(
             at=several.path,
-            found=several.value,
+            value=several.value,
             why="without CompositePodGroup, kube-scheduler would start each clique as its own gang",
             remedy="use Kubernetes 1.37 or newer with CompositePodGroup, set the profile's flat to merge, "
             "or choose another scheduler",
@@ -170,7 +170,7 @@ def flat_allowed(workload: PodCliqueSet, context: RuleContext) -> Results:
         several = context.uses[Capability.MULTIPLE_POD_GROUPS][0]
         yield Finding(
             at=several.path,
-            found=several.value,
+            value=several.value,
             why="with flat: allow each clique is its own gang, so one may start without the others",
             remedy="set the profile's flat to merge, or use Kubernetes 1.37 or newer with CompositePodGroup",
         )
@@ -204,7 +204,7 @@ def too_many_groups(workload: PodCliqueSet, context: RuleContext) -> Results:
         if count > MAX_TEMPLATES:
             yield Finding(
                 at=_CLIQUES,
-                found=count,
+                value=count,
                 why=f"a PodGang would have this many groups in one list, and the Workload API allows {MAX_TEMPLATES}",
                 remedy="merge cliques, lower the scaling group's minAvailable, or choose another scheduler",
             )
@@ -235,7 +235,7 @@ def topology(workload: PodCliqueSet, context: RuleContext) -> Results:
         return
     for capability in (Capability.TOPOLOGY_WORKLOAD, Capability.TOPOLOGY_SCALING_GROUP, Capability.TOPOLOGY_CLIQUE):
         for use in context.uses.get(capability, ()):
-            yield Finding(at=use.path, found=use.value, why=why, remedy=remedy)
+            yield Finding(at=use.path, value=use.value, why=why, remedy=remedy)
 
 
 @rule(
@@ -264,7 +264,7 @@ def preferred_topology(workload: PodCliqueSet, context: RuleContext) -> Results:
         topology = group.topology
         if topology is not None and topology.preferred is not None:
             place = topology.preferred_path
-            yield Finding(at=place, found=topology.preferred, why=support.why, remedy=support.remedy)
+            yield Finding(at=place, value=topology.preferred, why=support.why, remedy=support.remedy)
 
 
 multi_node_nvlink = families.multi_node_nvlink(
@@ -304,7 +304,7 @@ def preset_membership(pod: PodTemplate, context: RuleContext) -> Results:
         if pod.spec.get(field):
             yield Finding(
                 at=pod.spec_path / field,
-                found=pod.spec[field],
+                value=pod.spec[field],
                 why="the profile's gangScheduling is off, so no known author creates this group",
                 remedy="remove the field, or enable gangScheduling in the profile",
             )
@@ -339,7 +339,7 @@ def priority_disagree(pod: PodTemplate, context: RuleContext) -> Results:
     if priority_class_name and priority_class_name != workload.priority_class:
         yield Finding(
             at=pod.spec_path / "priorityClassName",
-            found=priority_class_name,
+            value=priority_class_name,
             why=f"the gang's class is {workload.priority_class or 'none'}, "
             "and kube-scheduler rejects a gang with two priorities",
             remedy="set the class only at spec.template.priorityClassName",
@@ -382,7 +382,7 @@ def priority_class(workload: PodCliqueSet, context: RuleContext) -> Results:
     elif (why := class_problem(classes.get(name), workload_apis(context.settings, context.facts))) is not None:
         yield Finding(
             at=path,
-            found=name,
+            value=name,
             why=why,
             remedy=f"name a PriorityClass that exists and whose value is at most {HIGHEST}",
             absent=None if name in classes else Needed("priority_classes", name),
@@ -458,7 +458,7 @@ def _unknown(labels: Mapping[str, Any]) -> Results:
     if choice is not None and choice not in CHOICES:
         yield Finding(
             at=_AT,
-            found=choice,
+            value=choice,
             why="there is no such disruption mode, so preemption might take single pods of a gang that needs them all",
             remedy=f"set the label to one of {', '.join(CHOICES)}, or remove it",
             instead=CHOICES,
@@ -488,7 +488,7 @@ def _ignored(labels: Mapping[str, Any], context: RuleContext) -> Results:
         return
     yield Finding(
         at=_AT,
-        found=Disruption.ALL.value,
+        value=Disruption.ALL.value,
         why=f"{why}, and preemption may take single pods",
         remedy=f"{remedy}, or remove the label",
     )
@@ -533,7 +533,7 @@ def frozen_shape(change: PodCliqueSetChange, context: RuleContext) -> Results:
         if before != now:
             yield Finding(
                 at=_CLIQUES,
-                found=now,
+                value=now,
                 why=f"the Workload API does not allow a change of {what} in an existing gang",
                 remedy="delete and recreate the PodCliqueSet",
                 forbidden=True,

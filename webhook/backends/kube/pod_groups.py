@@ -84,7 +84,7 @@ def workload_missing(stored: StoredObject, context: RuleContext) -> Results:
     elif key not in context.facts.workloads:
         yield Finding(
             at=REFERENCE / "workloadName",
-            found=group.workload,
+            value=group.workload,
             why="there is no such Workload yet",
             remedy="create the Workload first, then the groups from the root down",
             absent=Needed("workloads", key),
@@ -114,7 +114,7 @@ def template_unknown(stored: StoredObject, context: RuleContext) -> Results:
     if group.template not in workload.templates:
         yield Finding(
             at=REFERENCE / "templateName",
-            found=group.template,
+            value=group.template,
             why=f"the Workload {group.workload} has no such template, and its list of templates is immutable",
             remedy="name one of its templates, or recreate the Workload",
             absent=Needed("workloads", key),
@@ -141,7 +141,7 @@ def template_kind(stored: StoredObject, context: RuleContext) -> Results:
         kind = COMPOSITES.kind if template.composite else POD_GROUPS.kind
         yield Finding(
             at=REFERENCE / "templateName",
-            found=group.template,
+            value=group.template,
             why=f"it is the template of a {kind}, and this is a {stored.kind}",
             remedy=f"name the template of a {stored.kind}",
             absent=Needed("workloads", key),
@@ -166,7 +166,7 @@ def template_policy(stored: StoredObject, context: RuleContext) -> Results:
         return
     yield Finding(
         at=policy_path(SPEC, group),
-        found=said_policy(group),
+        value=said_policy(group),
         why=f"its template {group.template} has {said_policy(declared.group)}, "
         "but kube-scheduler reads only this group",
         remedy="copy the template's schedulingPolicy",
@@ -192,7 +192,7 @@ def template_drift(stored: StoredObject, context: RuleContext) -> Results:
     if declared is not None and declared.group.minimum != group.minimum and _is_changed(stored, group):
         yield Finding(
             at=policy_path(SPEC, group),
-            found=said_policy(group),
+            value=said_policy(group),
             why=f"its template {group.template} has {said_policy(declared.group)}",
             remedy=f"change it in the Workload {group.workload} as well",
             absent=declared.needed,
@@ -236,7 +236,7 @@ def _too_many(place: FieldPath, group: TreeGroup, count: int, needed: Needed | N
     declared = f"{count} template{' is' if count == 1 else 's are'} declared below it"
     return Finding(
         at=policy_path(place, group),
-        found=group.minimum,
+        value=group.minimum,
         why=f"{declared}, and no pod starts before {group.minimum} groups are complete",
         remedy=f"set it to at most {count}, or make several groups of one template",
         absent=needed,
@@ -267,7 +267,7 @@ def disruption_all(stored: StoredObject, context: RuleContext) -> Results:
             parts = "groups" if group.composite else "pods"
             yield Finding(
                 at=place / "disruptionMode",
-                found="all",
+                value="all",
                 why=f"the group's policy is basic, so its {parts} start one by one but would be preempted all at once"
                 f"{refused}",
                 remedy="set a gang policy, or set disruptionMode to single",
@@ -301,7 +301,7 @@ def topology_key(stored: StoredObject, context: RuleContext) -> Results:
         if group.topology is not None and group.topology not in keys:
             yield Finding(
                 at=topology_path(place),
-                found=group.topology,
+                value=group.topology,
                 why="no ClusterTopologyBinding has this key, and if no node has it, the group never starts",
                 remedy="use the key of a binding's level, or add such a level to a binding",
             )
@@ -341,7 +341,7 @@ def group_version(stored: StoredObject, context: RuleContext) -> Results:
     where = "no released Kubernetes" if generation == "auto" else f"no cluster of apiGeneration {generation}"
     yield Finding(
         at=ROOT / "apiVersion",
-        found=f"{GROUP}/{stored.version}",
+        value=f"{GROUP}/{stored.version}",
         why=f"{where} serves it in this version",
         remedy=f"write {GROUP}/{versions[0]}, or state the cluster's apiGeneration in the profile",
     )
@@ -379,7 +379,7 @@ def parent_missing(stored: StoredObject, context: RuleContext) -> Results:
         which = f"CompositePodGroup {last.parent}" if above else "such CompositePodGroup"
         yield Finding(
             at=PARENT_PATH,
-            found=group.parent,
+            value=group.parent,
             why=f"there is no {which} yet, and no pod below it is scheduled until it exists",
             remedy="create the groups from the root down",
             absent=Needed("composite_pod_groups", key),
@@ -412,7 +412,7 @@ def tree_cycle(stored: StoredObject, context: RuleContext) -> Results:
     why = "this group is its own ancestor" if of_its_own else "the groups above it form a cycle"
     yield Finding(
         at=PARENT_PATH,
-        found=group.parent,
+        value=group.parent,
         why=f"{why}, and kube-scheduler never schedules the pods of a cycle",
         remedy="name a parent that is not below it" if of_its_own else "recreate one of these groups without a parent",
         absent=Needed("composite_pod_groups", above[-1][0]) if above else None,
@@ -464,7 +464,7 @@ def tree_name(stored: StoredObject, context: RuleContext) -> Results:
         return
     yield Finding(
         at=METADATA / "name",
-        found=stored.key[1],
+        value=stored.key[1],
         why=why,
         remedy="give one of the two another name",
         absent=needed,
@@ -501,7 +501,7 @@ def tree_depth(stored: StoredObject, context: RuleContext) -> Results:
         key = deepest or (above[-1][0] if above else None)
         yield Finding(
             at=METADATA / "name" if group.parent is None else PARENT_PATH,
-            found=group.parent or stored.name,
+            value=group.parent or stored.name,
             why=f"the tree would have {levels} levels, including PodGroups, "
             f"and a Workload declares at most {MAX_DEPTH}",
             remedy="remove a level of CompositePodGroups",
@@ -543,7 +543,7 @@ def tree_workload(stored: StoredObject, context: RuleContext) -> Results:
         if group.workload is not None and other.group.workload not in {None, group.workload}:
             yield Finding(
                 at=REFERENCE / "workloadName",
-                found=group.workload,
+                value=group.workload,
                 why=f"{other.called} is from the Workload {other.group.workload}, and a tree is made from one Workload",
                 remedy="name the same Workload in all groups of a tree",
                 absent=other.needed,
@@ -577,7 +577,7 @@ def template_parent(stored: StoredObject, context: RuleContext) -> Results:
     if above != actual:
         yield Finding(
             at=PARENT_PATH,
-            found=group.parent,
+            value=group.parent,
             why=f"its template {group.template} is {_position(above)}, but this group would be {_position(actual)}",
             remedy="name a parent that was made from the template above its own" if above else "remove the parent",
             absent=declared.needed if parent is None else parent.needed,

@@ -200,7 +200,7 @@ def _unlisted(
 
 def _ignored(workload: PodCliqueSet | OptedInWorkload, why: str, remedy: str) -> Finding:
     annotation = workload.annotations.get(CLAIMS_ANNOTATION)
-    return Finding(at=_AT, found=annotation, why=why, remedy=f"{remedy}, or remove the annotation")
+    return Finding(at=_AT, value=annotation, why=why, remedy=f"{remedy}, or remove the annotation")
 
 
 def _templates(workload: PodCliqueSet | OptedInWorkload) -> list[tuple[str, Mapping[str, Any]]]:
@@ -320,7 +320,7 @@ def pod_group_claim(stored: StoredObject, context: RuleContext) -> Results:
         if theirs is not None and theirs != entry:
             yield Finding(
                 at=SPEC / "resourceClaims" / Item(index, entry.name),
-                found=entry.claim or entry.template,
+                value=entry.claim or entry.template,
                 why=f"the PodGroup {key[1]} has {theirs.claim or theirs.template} under this name, so the pod gets a "
                 "claim of its own",
                 remedy="copy the entry of the PodGroup, or use another name",
@@ -376,7 +376,7 @@ def pod_group_missing(stored: StoredObject, context: RuleContext) -> Results:
     elif needed.key not in objects and not _is_composite(needed, context):
         yield Finding(
             at=path,
-            found=needed.name,
+            value=needed.name,
             why=f"there is no such {kind} yet, and kube-scheduler holds the pod until it exists",
             remedy="create the group before its pods",
             absent=needed,
@@ -408,7 +408,7 @@ def pod_composite(stored: StoredObject, context: RuleContext) -> Results:
     if name is not None and groups is not None and needed.key not in groups and _is_composite(needed, context):
         yield Finding(
             at=_POD_GROUP,
-            found=name,
+            value=name,
             why="it is a CompositePodGroup, and kube-scheduler looks only for a PodGroup with this name",
             remedy="name the PodGroup below it that the pod belongs to",
             absent=needed,
@@ -441,7 +441,7 @@ def pod_cycle(stored: StoredObject, context: RuleContext) -> Results:
     if len(set(above)) < len(above):
         yield Finding(
             at=_POD_GROUP,
-            found=key[1],
+            value=key[1],
             why="the groups above it form a cycle, and kube-scheduler never schedules the pods of a cycle",
             remedy=f"delete the CompositePodGroup {above[0][1]} and recreate it without a parent",
             absent=Needed("composite_pod_groups", above[0]),
@@ -468,7 +468,7 @@ def pod_entry(stored: StoredObject, context: RuleContext) -> Results:
     if workload is not None and entry is not None and entry not in workload.templates:
         yield Finding(
             at=_POD_ENTRY,
-            found=entry,
+            value=entry,
             why=f"the Workload {key[1]} has no such entry, and its list of entries is immutable",
             remedy="name one of its entries, or recreate the Workload",
             absent=Needed("workloads", key),
@@ -500,7 +500,7 @@ def pod_priority(stored: StoredObject, context: RuleContext) -> Results:
     elif priority != group_priority:
         yield Finding(
             at=at,
-            found=name,
+            value=name,
             why=f"the pod's priority is {priority}, its group's is {group_priority}, and kube-scheduler rejects the "
             "whole group",
             remedy=f"name the group's PriorityClass {group.priority_class}" if group.priority_class else "remove it",
@@ -526,7 +526,7 @@ def pod_scheduler(stored: StoredObject, context: RuleContext) -> Results:
     if _membership_target(stored) is not None and _reads_no_group(scheduler, context):
         yield Finding(
             at=SPEC / "schedulerName",
-            found=scheduler,
+            value=scheduler,
             why="this scheduler ignores the pod's group and places the pod alone, and the rest of the group waits",
             remedy=f"set schedulerName to {DEFAULT_SCHEDULER}, or remove the pod's membership",
         )
@@ -561,12 +561,12 @@ def pod_schedulers(stored: StoredObject, context: RuleContext) -> Results:
         yield Unjudged(at, "the pods that wait for a node", part="group_pods")
         return
     for group in _groups_of_one_scheduler(namespace, membership, facts):
-        other = facts.group_pods.of_another_scheduler((namespace, group), scheduler, stored.key)
+        other = facts.group_pods.pod_of_another_scheduler((namespace, group), scheduler, stored.key)
         if other is not None:
             whose = "its group" if group == membership else f"PodGroup {group.group} in its tree"
             yield Finding(
                 at=at,
-                found=scheduler,
+                value=scheduler,
                 why=f"the pod {other[1]} of {whose} waits for {facts.group_pods[other].scheduler}, and no scheduler "
                 "starts a group with two schedulers",
                 remedy="set one schedulerName in all of these pods, "

@@ -98,7 +98,7 @@ def group_priority(stored: StoredObject, context: RuleContext) -> Results:
         elif priority != theirs:
             yield Finding(
                 at=at,
-                found=group.priority_class,
+                value=group.priority_class,
                 why=f"its priority is {priority}, {called} has {theirs}, "
                 "and kube-scheduler blocks a tree with two priorities",
                 remedy="name the same PriorityClass in all templates, groups and pods of the tree, or in none",
@@ -133,7 +133,7 @@ def disruption_single(stored: StoredObject, context: RuleContext) -> Results:
             if above is not None and _breaks(template.group, above.group):
                 reason = f"the template {above.name} above it {why}"
                 at = template.path / "disruptionMode"
-                yield Finding(at=at, found="single", why=reason, remedy=remedy, at_most=most(stored, context))
+                yield Finding(at=at, value="single", why=reason, remedy=remedy, at_most=most(stored, context))
         return
     group = group_of(stored)
     for other in neighbours(stored, group, context.facts):
@@ -148,7 +148,7 @@ def disruption_single(stored: StoredObject, context: RuleContext) -> Results:
             continue
         at, single = SPEC / "disruptionMode", str(group.disruption)
         action = most(stored, context)
-        yield Finding(at=at, found=single, why=reason, remedy=remedy, absent=other.needed, at_most=action)
+        yield Finding(at=at, value=single, why=reason, remedy=remedy, absent=other.needed, at_most=action)
         return
 
 
@@ -193,7 +193,7 @@ def tree_gang(stored: StoredObject, context: RuleContext) -> Results:
     for place, above_it, needed in basic:
         yield Finding(
             at=place / "schedulingPolicy",
-            found="basic",
+            value="basic",
             why=f"{above_it} is a gang, and below a gang every group is one; {who}",
             remedy="set a gang policy here, or basic above",
             absent=needed,
@@ -245,7 +245,7 @@ def topology_order(stored: StoredObject, context: RuleContext) -> Results:
         elif is_wider(group.topology, nearest[1] or "", bindings):
             yield Finding(
                 at=topology_path(place),
-                found=group.topology,
+                value=group.topology,
                 why=f"it has no effect, because the group above already requires the narrower {nearest[1]}",
                 remedy="swap the two keys, or remove one of them",
                 absent=nearest[0],
@@ -292,7 +292,7 @@ def disruption_value(stored: StoredObject, _: RuleContext) -> Results:
             form = "all: {} or single: {}" if is_of_1_37(stored) else "PodGroup or Pod"
             yield Finding(
                 at=place / workload_api.FIELD,
-                found=value,
+                value=value,
                 why=f"{stored.version} has no such mode, so the API server refuses the {stored.kind}",
                 remedy=f"write {form}",
             )
@@ -370,7 +370,7 @@ def _differing_template(workload: StoredObject, action: Action) -> Iterator[Find
         if (stated := template.group.preemption) != (first := templates[0].group.preemption):
             yield Finding(
                 at=template.path / "preemptionPolicy",
-                found=stated,
+                value=stated,
                 why=f"the template {templates[0].name} has {first or 'none'}, and Kubernetes 1.38 refuses a Workload "
                 "with two preemption policies",
                 remedy="write the same in all templates, or none",
@@ -380,7 +380,7 @@ def _differing_template(workload: StoredObject, action: Action) -> Iterator[Find
 
 
 def _policy(stated: str | None, why: str, remedy: str, action: Action, absent: Needed | None = None) -> Finding:
-    return Finding(at=_POLICY, found=stated, why=why, remedy=remedy, absent=absent, at_most=action)
+    return Finding(at=_POLICY, value=stated, why=why, remedy=remedy, absent=absent, at_most=action)
 
 
 @rule(
@@ -411,7 +411,7 @@ def pod_preemption_policy(stored: StoredObject, context: RuleContext) -> Results
     if pod_policy is not None and group_policy is not None and pod_policy != group_policy:
         yield Finding(
             at=_POLICY,
-            found=pod_policy,
+            value=pod_policy,
             why=f"{'the root ' if above else ''}group {top[1]} has {group_policy}, and kube-scheduler rejects a group "
             "whose pods have another preemption policy",
             remedy=f"name the group's PriorityClass {group.priority_class}" if group.priority_class else "remove it",
@@ -445,7 +445,7 @@ def group_single(stored: StoredObject, _: RuleContext) -> Results:
     if made_by_job and not is_of_1_37(stored) and group.minimum is not None and group.disruption is Disruption.SINGLE:
         yield Finding(
             at=SPEC / workload_api.FIELD,
-            found=stored.spec.get(workload_api.FIELD),
+            value=stored.spec.get(workload_api.FIELD),
             why="the Job needs every pod, but preemption may take single pods of it",
             remedy=f"opt the Job in and label it {DISRUPTION_LABEL}=all, or use Kubernetes 1.37 or newer and "
             "spec.scheduling",
@@ -485,4 +485,4 @@ def native_mode(workload: OptedInWorkload, _: RuleContext) -> Results:
         at, value = SPEC / "scheduling" / workload_api.FIELD, scheduling.get(workload_api.FIELD)
     else:
         return
-    yield Finding(at=at, found=value, why=why, remedy="set spec.scheduling.disruptionMode to all: {}")
+    yield Finding(at=at, value=value, why=why, remedy="set spec.scheduling.disruptionMode to all: {}")

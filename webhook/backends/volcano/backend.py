@@ -110,9 +110,9 @@ def packing_of(shape: GangShape, roles: Roles, settings: VolcanoSettings, facts:
             for member in alike:
                 counted[member.called] = counted.get(member.called, 0) + member.minimum
         elif len(alike) == 1:
-            needs.append(PodsNeed(roles.of(alike[0]), alike[0].minimum, within))
+            needs.append(PodsNeed(roles.role_of(alike[0]), alike[0].minimum, within))
         else:
-            needs.append(group_of(name, [PodsNeed(roles.of(member), member.minimum) for member in alike], within))
+            needs.append(group_of(name, [PodsNeed(roles.role_of(member), member.minimum) for member in alike], within))
     needs[:0] = [PodsNeed(roles[name], count) for name, count in counted.items()]
     if not needs:
         return Packing((), left_out=(*shape.left_out, *free))
@@ -130,7 +130,7 @@ def _part_members(members: list[MemberShape]) -> dict[str, list[MemberShape]]:
 
 
 def _is_best_effort(roles: Roles, member: MemberShape) -> bool:
-    needs = roles.of(member).pods
+    needs = roles.role_of(member).pods
     return is_best_effort(needs.request, needs.unjudged)
 
 
@@ -357,7 +357,7 @@ class VolcanoBackend(Backend[VolcanoSettings]):
         return gangs.gang_objects(podgang, record, self.settings, facts)
 
     def pod_reading(self, settings: FitSettings) -> PodReading:
-        return VOLCANO.under(settings)
+        return VOLCANO.restrict(settings)
 
     def packing(self, shape: GangShape, facts: ClusterFacts, settings: FitSettings) -> Packing:
         return packing_of(shape, self.roles(shape, facts, settings), self.settings, facts)

@@ -81,13 +81,13 @@ def tier_of(key: str, topology: str | None, facts: ClusterFacts) -> int:
         raise NoTopology("the cluster has no HyperNode, so volcano would ignore the constraint", HYPER_NODES)
     hyper_nodes = indexed(facts.hyper_nodes)
     names = [key]
-    if not hyper_nodes.tiers_named(key):
-        names = sorted(domain for domain in _domains(key, topology, facts) if hyper_nodes.tiers_named(domain))
+    if not hyper_nodes.tiers_with_name(key):
+        names = sorted(domain for domain in _domains(key, topology, facts) if hyper_nodes.tiers_with_name(domain))
     if not names:
         raise NoTopology(f"no HyperNode has the tierName of the domain, nor {key}, so no tier matches it", HYPER_NODES)
     if len(names) > 1:
         raise NoTopology(f"several tiers of HyperNodes have a name that a ClusterTopologyBinding gives {key}")
-    numbers = hyper_nodes.tiers_named(names[0])
+    numbers = hyper_nodes.tiers_with_name(names[0])
     if len(numbers) > 1:
         raise NoTopology(
             f"HyperNodes of different tiers share its tierName ({names[0][:63]}), so no single tier matches it"

@@ -124,7 +124,7 @@ def job_in_turn(workload: OptedInWorkload, _: RuleContext) -> Results:
     if minimum > first:
         yield Finding(
             at=SPEC / "minAvailable",
-            found=minimum,
+            value=minimum,
             why=f"only {first} pods exist before the tasks with dependsOn are created, so the gang never starts",
             remedy=f"set at most {first}",
             instead=(first,),
@@ -134,7 +134,7 @@ def job_in_turn(workload: OptedInWorkload, _: RuleContext) -> Results:
         if task.needed:
             yield Finding(
                 at=task.path / "minAvailable",
-                found=task.stated,
+                value=task.stated,
                 why="the gang waits for pods of this task, which is created when the tasks before it run",
                 remedy="set it to 0",
                 instead=(0,),
@@ -278,7 +278,7 @@ def spark_queue(workload: OptedInWorkload, context: RuleContext) -> Results:
         if 0 < limit < needed:
             yield Finding(
                 at=_OPTIONS / "queue",
-                found=name,
+                value=name,
                 why=f"the operator's PodGroup requests at least {amount_of(resource, needed)}; the Volcano Queue "
                 f"{shown(name)} allows {amount_of(resource, limit)}",
                 remedy="name a Queue that allows it, or lower what driver and executors request",

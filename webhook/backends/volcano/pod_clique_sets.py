@@ -168,7 +168,7 @@ def syntax_rule(
         for use in uses(workload, context):
             if not is_subdomain(use.value):
                 why = "it is not a DNS subdomain, so no Queue has that name"
-                yield Finding(at=use.path, found=use.value, why=why, remedy="name a Queue that exists")
+                yield Finding(at=use.path, value=use.value, why=why, remedy="name a Queue that exists")
 
     capability = Capability.QUEUE if subject is Subject.WORKLOAD else ()
     return rule(id, subject=subject, capability=capability, fails_closed=True, passes=passes, fails=fails)(check)
@@ -215,7 +215,7 @@ def queue_partly_named(workload: PodCliqueSet, context: RuleContext) -> Results:
     if silent and uses and uses[0].value != default:
         yield Finding(
             at=uses[0].path,
-            found=uses[0].value,
+            value=uses[0].value,
             why=f"clique {shown(silent[0])} names no queue, so it would be in {shown(default)} and the gang in two "
             "queues",
             remedy=f"name the queue in the annotation {VOLCANO_QUEUE} of the set",
@@ -275,7 +275,7 @@ def queue_key(workload: PodCliqueSet, context: RuleContext) -> Results:
             if key in holder:
                 yield Finding(
                     at=path / key,
-                    found=holder[key],
+                    value=holder[key],
                     why="volcano does not read it on pods that name their group, and the pods of a gang do",
                     remedy=f"name the queue in the annotation {VOLCANO_QUEUE} of the set",
                 )
@@ -302,7 +302,7 @@ def judge_queue(name: str, path: FieldPath, called: str, facts: ClusterFacts) ->
         return
     if name == ROOT_QUEUE:
         why = f"{called} is the parent of all queues, and a gang in it can stop every other queue"
-        yield Finding(at=path, found=name, why=why, remedy="name a leaf queue below it")
+        yield Finding(at=path, value=name, why=why, remedy="name a leaf queue below it")
     else:
         yield from QUEUES.judge(name, path, called, facts)
 
@@ -312,7 +312,7 @@ def _closed(name: str, path: FieldPath, called: str, volcano_queue: VolcanoQueue
     state = "has no state yet" if fresh else f"is {shown(volcano_queue.state)}"
     yield Finding(
         at=path,
-        found=name,
+        value=name,
         why=f"{called} {state}, and volcano starts gangs only from a queue that is {OPEN}",
         remedy="wait until Volcano's controller has seen the Queue" if fresh else "open the Queue, or name another",
         # A user who makes a queue and uses it at once must not be refused because a cache is behind.
@@ -360,7 +360,7 @@ def topology_unavailable(workload: PodCliqueSet, context: RuleContext) -> Result
     for constraint in workload.constraints():
         if constraint.topology.required is not None:
             at, domain = constraint.topology.required_path, constraint.topology.required
-            yield Finding(at=at, found=domain, why=TOPOLOGY_OFF.why, remedy=TOPOLOGY_OFF.remedy)
+            yield Finding(at=at, value=domain, why=TOPOLOGY_OFF.why, remedy=TOPOLOGY_OFF.remedy)
 
 
 @rule(
@@ -380,7 +380,7 @@ def preferred_topology(workload: PodCliqueSet, _: RuleContext) -> Results:
     for constraint in workload.constraints():
         if constraint.topology.preferred is not None:
             at, domain = constraint.topology.preferred_path, constraint.topology.preferred
-            yield Finding(at=at, found=domain, why=PREFERRED.why, remedy=PREFERRED.remedy)
+            yield Finding(at=at, value=domain, why=PREFERRED.why, remedy=PREFERRED.remedy)
 
 
 @rule(
@@ -420,7 +420,7 @@ def scaling_group_topology(workload: PodCliqueSet, context: RuleContext) -> Resu
         if topology is not None and topology.required is not None and len(group.clique_names) > 1:
             yield Finding(
                 at=topology.required_path,
-                found=topology.required,
+                value=topology.required,
                 why="volcano supports topology for a whole gang or for one clique, not for a group of cliques",
                 remedy="require it at spec.template.topologyConstraint or for each clique, or choose another scheduler",
             )
@@ -462,7 +462,7 @@ def topology_tier(workload: PodCliqueSet, context: RuleContext) -> Results:
             yield Unjudged(place, unknown.needs, part=unknown.part)
         except NoTopology as reason:
             remedy = "use a domain that is a tier, or set the tierName of its HyperNodes"
-            yield Finding(at=place, found=domain, why=reason.why, remedy=remedy, absent=reason.absent)
+            yield Finding(at=place, value=domain, why=reason.why, remedy=remedy, absent=reason.absent)
 
 
 @rule(
@@ -498,7 +498,7 @@ def topology_surplus(workload: PodCliqueSet, context: RuleContext) -> Results:
         if member.min_available < member.replicas or member.spec.get("autoScalingConfig"):
             yield Finding(
                 at=member.path / "spec" / "minAvailable",
-                found=member.min_available,
+                value=member.min_available,
                 why="with a required topology volcano waits for room for all replicas in one domain, "
                 "not only the minimum",
                 remedy="set minAvailable to replicas and remove autoScalingConfig, "

@@ -123,7 +123,7 @@ def group_keys(stored: StoredObject, _: RuleContext) -> Results:
         if (other := text(stored.annotations.get(key))) is not None and other.strip() != queue:
             yield Finding(
                 at=ANNOTATIONS / key,
-                found=other,
+                value=other,
                 why=f"spec.queue is {shown(queue[:48])}, and volcano reads only spec.queue",
                 remedy="name the same queue, or remove the annotation",
             )
@@ -131,7 +131,7 @@ def group_keys(stored: StoredObject, _: RuleContext) -> Results:
     if label is not None and annotation is not None and label != annotation:
         yield Finding(
             at=LABELS / PREEMPTABLE,
-            found=label,
+            value=label,
             why=f"the annotation with this key is {shown(annotation[:32])}, so volcano ignores the label",
             remedy="set the same value in both, or remove one",
         )
@@ -147,7 +147,7 @@ def group_minimum(stored: StoredObject, _: RuleContext) -> Results:
     if not (minimum := integer(stored.spec.get("minMember"))):
         yield Finding(
             at=SPEC / "minMember",
-            found=minimum,
+            value=minimum,
             why="volcano treats a PodGroup that needs no pod as completed, and its pods not as a gang",
             remedy="set it to the number of pods that must start together",
         )
@@ -169,7 +169,7 @@ def task_minimums(stored: StoredObject, _: RuleContext) -> Results:
     if total > minimum:
         yield Finding(
             at=SPEC / "minTaskMember",
-            found=total,
+            value=total,
             why=f"their sum is above minMember ({minimum}), so volcano ignores them all",
             remedy=f"set minMember to {total}",
         )
@@ -191,7 +191,7 @@ def subgroup_keys(stored: StoredObject, _: RuleContext) -> Results:
             effect = "the PodGroup never starts" if subgroup.minimum else "the policy has no effect"
             yield Finding(
                 at=subgroup.path / "matchLabelKeys",
-                found=subgroup.raw.get("matchLabelKeys"),
+                value=subgroup.raw.get("matchLabelKeys"),
                 why=f"volcano puts no pod into a subgroup of a policy without these keys, so {effect}",
                 remedy="name a label key that the pods of the subgroup share",
             )
@@ -213,7 +213,7 @@ def subgroup_minimum(stored: StoredObject, _: RuleContext) -> Results:
         if subgroup.keys and not subgroup.minimum and subgroup.size > 1:
             yield Finding(
                 at=subgroup.path / "minSubGroups",
-                found=subgroup.raw.get("minSubGroups"),
+                value=subgroup.raw.get("minSubGroups"),
                 why=f"the policy requires none of its subgroups of {subgroup.size}, so other pods start without them",
                 remedy="set it to 1 or more",
             )
@@ -235,7 +235,7 @@ def subgroup_twins(stored: StoredObject, _: RuleContext) -> Results:
         if subgroup.name in seen:
             yield Finding(
                 at=subgroup.path / "name",
-                found=subgroup.name,
+                value=subgroup.name,
                 why="another policy has this name, so volcano counts the subgroups of both as those of the last one",
                 remedy="give each policy its own name",
             )
@@ -259,7 +259,7 @@ def group_sum(stored: StoredObject, _: RuleContext) -> Results:
     if minimum and minimum < total:
         yield Finding(
             at=SPEC / "minMember",
-            found=minimum,
+            value=minimum,
             why=f"its subgroups need {total} pods, and preemption stops only at this number",
             remedy=f"set it to {total}",
             instead=(total,),
@@ -301,7 +301,7 @@ def group_tier(stored: StoredObject, context: RuleContext) -> Results:
         if tier is None and name is None:
             yield Finding(
                 at=path / "highestTierAllowed",
-                found=None,
+                value=None,
                 why="volcano ignores a hard topology without a tier, and the gang starts on any nodes",
                 remedy="name the widest tier that the gang may span, or give up the topology: remove it",
             )
@@ -312,7 +312,7 @@ def group_tier(stored: StoredObject, context: RuleContext) -> Results:
         elif not hyper_node:
             yield Finding(
                 at=path,
-                found=dict(topology),
+                value=dict(topology),
                 why="the cluster has no HyperNode, so volcano ignores the topology",
                 remedy="create HyperNodes, or give up the topology: remove it",
                 absent=HYPER_NODES,
@@ -330,24 +330,24 @@ def _judge_tier(tier: int, path: FieldPath, hyper_nodes: HyperNodes) -> Results:
     if why is None:
         return
     remedy = f"name a tier from {max(tiers[0], 1)} to {tiers[-1]}"
-    yield Finding(at=path, found=tier, why=why, remedy=remedy, absent=HYPER_NODES)
+    yield Finding(at=path, value=tier, why=why, remedy=remedy, absent=HYPER_NODES)
 
 
 def _judge_name(name: str, path: FieldPath, hyper_nodes: HyperNodes) -> Results:
-    tiers = hyper_nodes.tiers_named(name)
+    tiers = hyper_nodes.tiers_with_name(name)
     if not tiers:
         why = "no HyperNode has this tierName, so volcano ignores the topology, with only a log line"
         remedy = "use the tierName of a HyperNode, or the number of a tier"
-        yield Finding(at=path, found=name, why=why, remedy=remedy, absent=HYPER_NODES)
+        yield Finding(at=path, value=name, why=why, remedy=remedy, absent=HYPER_NODES)
     elif len(tiers) > 1:
         why = "HyperNodes of different tiers have this tierName, and volcano uses the last that it sees"
-        yield Finding(at=path, found=name, why=why, remedy="name the tier by its number")
+        yield Finding(at=path, value=name, why=why, remedy="name the tier by its number")
     elif tiers == {0}:
         yield _never(path, name)
 
 
 def _never(path: FieldPath, value: object) -> Finding:
-    return Finding(at=path, found=value, why=never_fits(0, {}) or "", remedy="name a tier of 1 or more")
+    return Finding(at=path, value=value, why=never_fits(0, {}) or "", remedy="name a tier of 1 or more")
 
 
 @pod_group_rule(
@@ -370,7 +370,7 @@ def group_two_tiers(stored: StoredObject, _: RuleContext) -> Results:
         if before[path.anchor, name] < 0:
             yield Finding(
                 at=path,
-                found=name,
+                value=name,
                 why="highestTierAllowed is also set, and volcano reads only that field",
                 remedy="keep one of the two",
             )
@@ -398,7 +398,7 @@ def group_topology_mode(stored: StoredObject, _: RuleContext) -> Results:
         mode = text(topology.get("mode"))
         if mode is not None and mode not in _MODES:
             why = "there is no such mode, and the API server refuses it"
-            yield Finding(at=path / "mode", found=mode, why=why, remedy=f"set one of {', '.join(_MODES)}")
+            yield Finding(at=path / "mode", value=mode, why=why, remedy=f"set one of {', '.join(_MODES)}")
 
 
 @pod_group_rule(
@@ -418,7 +418,7 @@ def group_topology_off(stored: StoredObject, context: RuleContext) -> Results:
         for _, path in _hard(stored):
             yield Finding(
                 at=path,
-                found="hard",
+                value="hard",
                 why="the profile's topology is off, and volcano ignores topology without its plugin for it",
                 remedy="set the profile's topology to hypernode if the plugin is on",
             )
@@ -464,7 +464,7 @@ queue_parent = _OBJECTS.missing_parent(
     built_in=(ROOT_QUEUE, DEFAULT_QUEUE),
 )
 
-queue_cycle = _OBJECTS.cycle(
+queue_cycle = _OBJECTS.ancestor_cycle(
     "volcano/queue-cycle",
     """The capacity plugin cannot build its tree if there is a cycle, which stops every queue. Volcano's own webhook
     refuses a queue that is its own parent, but accepts an update that closes a longer cycle.
@@ -475,7 +475,7 @@ queue_cycle = _OBJECTS.cycle(
     why="which stops every queue under volcano's capacity plugin",
 )
 
-queue_in_use = _OBJECTS.in_use(
+queue_in_use = _OBJECTS.parent_with_pod_groups(
     "volcano/queue-in-use",
     """A queue that gets its first child is no longer a leaf. If a PodGroup is in it, even one without pods, the
     capacity plugin stops every other queue. Volcano's own webhook checks only for pods.
@@ -505,7 +505,7 @@ def queue_weight(stored: StoredObject, _: RuleContext) -> Results:
         why = "Volcano's webhook writes 1 instead, and without it the API server refuses the Queue"
         yield Finding(
             at=SPEC / "weight",
-            found=weight,
+            value=weight,
             why="the API server refuses the Queue" if weight else why,
             remedy=f"set 1 to {_MOST_WEIGHT}",
             at_most=Action.DENY if weight else Action.WARN,
@@ -533,7 +533,7 @@ def queue_amounts(stored: StoredObject, _: RuleContext) -> Results:
         if resource not in deserved or (guarantee is not None and share is not None and share < guarantee):
             yield Finding(
                 at=SPEC / "deserved" / resource,
-                found=deserved.get(resource),
+                value=deserved.get(resource),
                 why=f"the Queue is guaranteed {shown(stated)}, and Volcano refuses one that deserves less",
                 remedy="raise it to the guarantee, or lower the guarantee",
                 instead=(stated,),
@@ -544,7 +544,7 @@ def queue_amounts(stored: StoredObject, _: RuleContext) -> Results:
         if share is not None and most is not None and share > most:
             yield Finding(
                 at=SPEC / "deserved" / resource,
-                found=stated,
+                value=stated,
                 why=f"the Queue's capability is {shown(limit)}, and Volcano refuses one that deserves more",
                 remedy="lower it to the capability, or raise the capability",
                 instead=(limit,),
@@ -576,7 +576,7 @@ def queue_share(stored: StoredObject, context: RuleContext) -> Results:
         if limit is not None and amount > limit[1]:
             yield Finding(
                 at=SPEC / "capability" / resource,
-                found=mapping(stored.spec.get("capability"))[resource],
+                value=mapping(stored.spec.get("capability"))[resource],
                 why=f"Volcano refuses it: it is above the capability of queue {shown(limit[0][:63])}",
                 remedy="lower it, or raise the capability of that queue first",
             )
@@ -589,7 +589,7 @@ def queue_share(stored: StoredObject, context: RuleContext) -> Results:
         if total > parent.guarantee.get(resource, 0):
             yield Finding(
                 at=SPEC / "guarantee" / "resource" / resource,
-                found=mapping(mapping(stored.spec.get("guarantee"))["resource"])[resource],
+                value=mapping(mapping(stored.spec.get("guarantee"))["resource"])[resource],
                 why=f"Volcano refuses it: the queues below {shown(name[:63])} are guaranteed more than it is",
                 remedy="lower it, or raise the guarantee of the parent first",
             )

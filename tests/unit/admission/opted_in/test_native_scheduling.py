@@ -52,7 +52,7 @@ def judged(manifest: Manifest, gates: list[str] | None = None) -> Verdict:
 
 
 def places(verdict: Verdict, rule: str) -> list[tuple[str, object]]:
-    return [(str(finding.at), finding.found) for finding in verdict.findings if finding.rule == rule]
+    return [(str(finding.at), finding.value) for finding in verdict.findings if finding.rule == rule]
 
 
 BOTH = (entry("driver", schedulingPolicy={"basic": {}}), entry("workers", **GANG, **RACK, **CLAIM))

@@ -385,5 +385,5 @@ def test_what_a_train_job_needs_of_its_runtime_is_there(spec: dict[str, Any], ex
     model = {"spec": {"containers": [{"name": "model-initializer", "image": "example.com/model"}]}}
     jobs = (replicated("node"), replicated("model-initializer", 1, template=model))
     verdict = validate(train_job(**spec), facts=known(facts=runtimes(*jobs, mlPolicy={"torch": {}})))
-    found = {(str(finding.at), finding.found) for finding in verdict.findings if finding.rule == "owner/runtime-parts"}
+    found = {(str(finding.at), finding.value) for finding in verdict.findings if finding.rule == "owner/runtime-parts"}
     assert found == expected

@@ -273,7 +273,7 @@ def test_the_jobset_of_a_trainjob_has_the_runtime_s_labels_and_the_patches() -> 
     assert made.job_metadata(2)["annotations"] == {"of": "job"}
     label = made.parts[2].template.labels_path / "of"
     place = "spec.runtimePatches[0].trainingRuntimeSpec.template"
-    assert str(made.in_train_job(label)) == f"{place}.spec.replicatedJobs[0].template.spec.template.metadata.labels.of"
+    assert str(made.path_in_train_job(label)) == f"{place}.spec.replicatedJobs[0].template.spec.template.metadata.labels.of"
     # The runtime itself is as it was.
     assert "labels" not in runtime.template["spec"]["replicatedJobs"][2]["template"]["spec"]["template"].get(
         "metadata", {}
@@ -339,4 +339,4 @@ def test_the_field_that_asks_a_workload_s_own_controller_for_a_gang_is_found(wor
 
 def test_exclusive_topology_is_reported_with_the_value_of_its_annotation() -> None:
     (found,) = JobSet(job_set(annotations={EXCLUSIVE: "rack"})).hindrances
-    assert (str(found.at), found.found) == (f"metadata.annotations[{EXCLUSIVE}]", "rack")
+    assert (str(found.at), found.value) == (f"metadata.annotations[{EXCLUSIVE}]", "rack")
