@@ -22,7 +22,7 @@ from webhook.admission.decision import request_from
 from webhook.config.file import settings_from
 from webhook.config.settings import Settings
 from webhook.model.admission_request import Request, Verdict
-from webhook.model.facts import NOTHING_KNOWN
+from webhook.model.facts import NO_FACTS
 from webhook.server.admission_review import Decision
 
 _ROUNDS, _CALLS = 50, 100
@@ -47,7 +47,7 @@ def _parse(body: bytes) -> Request:
 
 
 def _decide(decide: Decision, body: bytes, settings: Settings) -> Verdict:
-    return decide(_parse(body), NOTHING_KNOWN, settings)
+    return decide(_parse(body), NO_FACTS, settings)
 
 
 def settings(profiles: Sequence[str], default: str, **sections: Any) -> Settings:

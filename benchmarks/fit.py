@@ -23,7 +23,7 @@ from webhook import admission
 from webhook.admission.decision import request_from
 from webhook.config.settings import Settings
 from webhook.model.admission_request import Verdict
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.known_objects import Namespace, TopologyBinding, TopologyLayer
 from webhook.model.nodes import Node, Nodes, node_of
 
@@ -55,7 +55,7 @@ def cluster() -> ClusterFacts:
         TopologyLayer("NodeTopologyLayer", "rack", ()),
     )
     return replace(
-        NOTHING_KNOWN,
+        NO_FACTS,
         namespaces={"default": Namespace({})},
         nodes=known,
         topology_bindings={"dc": TopologyBinding({"row": _ROW, "rack": _RACK})},

@@ -20,7 +20,7 @@ from webhook import admission
 from webhook.admission.decision import request_from
 from webhook.config.settings import Settings
 from webhook.model.admission_request import Verdict
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.keys import Api, Record
 from webhook.model.known_objects import Namespace
 from webhook.model.kueue_objects import (
@@ -46,7 +46,7 @@ _SCHEDULER = "rollcall.dev/scheduler"
 def without_kueue() -> ClusterFacts:
     """A cluster that serves no kind of Kueue's."""
     return replace(
-        NOTHING_KNOWN,
+        NO_FACTS,
         apis=frozenset({Api("batch", "v1", "Job")}),
         namespaces={"default": Namespace({})},
         pod_clique_sets={("default", "bench"): Record("koord-scheduler")},

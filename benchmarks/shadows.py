@@ -19,7 +19,7 @@ from benchmarks.servers import SIX_PROFILES, configuration
 from webhook import admission
 from webhook.config.file import settings_from
 from webhook.config.settings import Settings
-from webhook.model.facts import NOTHING_KNOWN
+from webhook.model.facts import NO_FACTS
 from webhook.server.admission_review import Deliberation
 from webhook.server.shadows import ENDPOINT, Allowance, Moment
 from webhook.server.state import ServerState
@@ -42,7 +42,7 @@ class _Unlimited(Allowance):
 
 
 def main() -> None:
-    states = {title: ServerState(_settings(shadows), NOTHING_KNOWN, None) for title, shadows in _SHADOWS.items()}
+    states = {title: ServerState(_settings(shadows), NO_FACTS, None) for title, shadows in _SHADOWS.items()}
     for state in states.values():
         if state.shadows is not None:
             state.shadows.allowance = _Unlimited()

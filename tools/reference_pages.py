@@ -20,7 +20,7 @@ from webhook.cli import metric_reference, operations_text, rule_text
 from webhook.cli.commands import app
 from webhook.cli.output import as_json_text
 from webhook.cli.rule_text import every_rule, verdicts_on
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.keys import Needed
 from webhook.model.kueue_objects import FOLLOWED, WORKLOADS
 from webhook.model.nodes import GROWTH
@@ -134,7 +134,7 @@ def parts_read_by(rule: Rule) -> frozenset[str]:
     """Return the parts of the facts that a rule reads of its examples, with their facts and without any."""
     found: set[str] = set()
     for example in (rule.passes, rule.fails):
-        for known in (example.facts, NOTHING_KNOWN):
+        for known in (example.facts, NO_FACTS):
             found.update(_observed(rule, example, known))
     return frozenset(found)
 

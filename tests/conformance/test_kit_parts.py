@@ -14,7 +14,7 @@ from webhook.model.capabilities import Capability, capabilities_used
 from webhook.model.claims import claims_on
 from webhook.model.pod_template import Pod
 from webhook.testing import BackendConformance
-from webhook.testing.pods import Unapplicable, applied
+from webhook.testing.pods import Unapplicable, apply_patch
 from webhook.testing.strategies import FOREIGN_CLAIMS, LONG, USES, claimed_pod, leaves, places
 from webhook.testing.suite import faults
 from webhook.workloads.pod_clique_set import PodCliqueSet
@@ -64,27 +64,27 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 
 def test_a_patch_is_applied_to_a_copy() -> None:
     before = {"metadata": {"labels": {"x": "y"}}}
-    assert applied(before, [ADDED]) == {"metadata": {"labels": {"x": "y", "a/b": "c"}}}
+    assert apply_patch(before, [ADDED]) == {"metadata": {"labels": {"x": "y", "a/b": "c"}}}
     assert before == {"metadata": {"labels": {"x": "y"}}}
 
 
 def test_a_patch_can_append_to_a_list_but_not_insert() -> None:
     item = {"op": "add", "path": "/gates/-", "value": {"name": "mine"}}
-    assert applied({"gates": [{"name": "a"}]}, [item]) == {"gates": [{"name": "a"}, {"name": "mine"}]}
+    assert apply_patch({"gates": [{"name": "a"}]}, [item]) == {"gates": [{"name": "a"}, {"name": "mine"}]}
     with pytest.raises(Unapplicable, match="only be appended"):
-        applied({"gates": [{"name": "a"}]}, [{**item, "path": "/gates/0"}])
+        apply_patch({"gates": [{"name": "a"}]}, [{**item, "path": "/gates/0"}])
 
 
 @pytest.mark.parametrize(("before", "why"), REFUSED.values(), ids=REFUSED)
 def test_a_patch_that_is_too_large_is_refused(before: dict[str, Any], why: str) -> None:
     with pytest.raises(Unapplicable, match=why):
-        applied(before, [ADDED])
+        apply_patch(before, [ADDED])
 
 
 @pytest.mark.parametrize("operation", [{"op": "replace"}, {"op": "remove"}])
 def test_a_patch_cannot_replace_missing_fields_or_remove_fields(operation: dict[str, str]) -> None:
     with pytest.raises(Unapplicable, match="cannot be applied"):
-        applied({"metadata": {"labels": {}}}, [{**ADDED, **operation}])
+        apply_patch({"metadata": {"labels": {}}}, [{**ADDED, **operation}])
 
 
 @pytest.mark.parametrize(

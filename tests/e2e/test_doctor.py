@@ -29,12 +29,12 @@ from tests.e2e.rollcall_server import RollcallServer
 from tests.e2e.second_webhook import PlayedWebhook
 from tests.e2e.workloads import two_cliques
 from webhook.certificates.files import CA_FILE, CERTIFICATE_FILE, KEY_FILE, make_development_certificates
-from webhook.cluster.access import find
+from webhook.cluster.access import find_access
 from webhook.config.file import settings_from
 from webhook.operations.api_checks import pod_field_kept
 from webhook.operations.checks import EVERY_CHECK
 from webhook.operations.diagnosis import Diagnosis, Severity, examine
-from webhook.operations.snapshot import Tried
+from webhook.operations.snapshot import DryRunAnswer
 from webhook.operations.snapshot_reader import read_world
 
 _BOTH = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
@@ -55,7 +55,7 @@ class Installation:
 
     def diagnosis(self, config: Manifest = KOORDINATOR, token: str = ADMIN) -> Diagnosis:
         """What the doctor says, to the owner of a token."""
-        access = find(self.plane.write_kubeconfig(token))
+        access = find_access(self.plane.write_kubeconfig(token))
         return examine(asyncio.run(read_world(settings_from(config, "test"), access, ROLLCALL_NAMESPACE)), EVERY_CHECK)
 
     def told(self, config: Manifest = KOORDINATOR) -> set[str]:
@@ -322,15 +322,15 @@ def test_the_doctor_tests_if_the_api_server_keeps_the_membership_of_a_pod(plane:
     plane.kubectl("create", "namespace", ROLLCALL_NAMESPACE)
     config = deepcopy(KOORDINATOR)
     config["scheduler"]["profiles"].append({"name": "default-scheduler", "config": {"gangScheduling": True}})
-    snapshot = asyncio.run(read_world(settings_from(config, "test"), find(plane.kubeconfig), ROLLCALL_NAMESPACE))
-    assert isinstance(snapshot.grouped, Tried)
+    snapshot = asyncio.run(read_world(settings_from(config, "test"), find_access(plane.kubeconfig), ROLLCALL_NAMESPACE))
+    assert isinstance(snapshot.grouped, DryRunAnswer)
     assert snapshot.grouped.stored is not None
     kept = {"schedulingGroup", "workloadRef"}.intersection(snapshot.grouped.stored["spec"])
     assert len(kept) == 1
     assert list(pod_field_kept.look(snapshot)) == []
     # As an API server with the gate off would answer.
     spec = {key: value for key, value in snapshot.grouped.stored["spec"].items() if key not in kept}
-    assert list(pod_field_kept.look(replace(snapshot, grouped=Tried({**snapshot.grouped.stored, "spec": spec}))))
+    assert list(pod_field_kept.look(replace(snapshot, grouped=DryRunAnswer({**snapshot.grouped.stored, "spec": spec}))))
 
 
 def test_an_installation_behind_a_service_is_checked_by_its_objects(mended: Installation) -> None:
@@ -347,7 +347,11 @@ def test_an_installation_behind_a_service_is_checked_by_its_objects(mended: Inst
     mended.until_told("webhooks/answered")
     mended.plane.kubectl("delete", "endpointslice,pdb,secret", "--all", "-n", ROLLCALL_NAMESPACE, check=True)
     found = mended.diagnosis()
-    assert {one.check for one in found.problems} >= {"server/endpoints", "server/disruption-budget", "webhooks/answered"}
+    assert {one.check for one in found.problems} >= {
+        "server/endpoints",
+        "server/disruption-budget",
+        "webhooks/answered",
+    }
     (why,) = (one.why for one in found.not_known if one.check == "server/certificate")
     assert why.endswith("no server can be reached, and Secret rollcall-system/rollcall-tls is missing")
     mended.plane.kubectl("delete", "service", "rollcall", "-n", ROLLCALL_NAMESPACE, check=True)

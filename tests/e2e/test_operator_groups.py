@@ -14,7 +14,7 @@ from tests.e2e.fixture_types import Controllers
 from tests.e2e.opted_in_workloads import ray_cluster
 from tests.e2e.programs import eventually
 from tests.e2e.workload_objects import created, deleted, found, listed, patched, read, until_pods
-from webhook.cluster.access import find
+from webhook.cluster.access import find_access
 from webhook.config.file import settings_from
 from webhook.operations.diagnosis import examine
 from webhook.operations.gang_checks import operator_group
@@ -67,7 +67,7 @@ def printed(*objects: Manifest) -> str:
 
 def doctor(plane: ControlPlane, namespace: str) -> list[str]:
     """What the doctor finds of the PodGroups in a namespace, and what to do."""
-    access = find(plane.write_kubeconfig(ADMIN))
+    access = find_access(plane.write_kubeconfig(ADMIN))
     snapshot = asyncio.run(read_world(settings_from(KOORDINATOR, "test"), access, ROLLCALL_NAMESPACE))
     diagnosis = examine(snapshot, [operator_group])
     assert diagnosis.not_known == []

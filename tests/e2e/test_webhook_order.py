@@ -33,7 +33,7 @@ from tests.e2e.opted_in_workloads import (
 )
 from tests.e2e.webhook_order import Stored, differences, gates_of, stored, until_quiet
 from tests.e2e.workload_objects import path_of
-from webhook.cluster.access import find
+from webhook.cluster.access import find_access
 from webhook.config.file import settings_from
 from webhook.operations.checks import EVERY_CHECK
 from webhook.operations.diagnosis import examine
@@ -124,7 +124,7 @@ class World:
 
     def diagnosis(self) -> list[tuple[str, str]]:
         """What the doctor says of other webhooks: the check, and the start of what it found."""
-        access = find(self.plane.write_kubeconfig(ADMIN))
+        access = find_access(self.plane.write_kubeconfig(ADMIN))
         snapshot = asyncio.run(read_world(settings_from(gated(), "test"), access, ROLLCALL_NAMESPACE))
         every = examine(snapshot, EVERY_CHECK).problems
         # What follows are namespaces, of which those of earlier tests may still be there.

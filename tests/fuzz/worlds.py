@@ -16,7 +16,7 @@ from webhook.backends.registry import installed_backends
 from webhook.config.file import settings_from
 from webhook.config.settings import Settings
 from webhook.errors import InputError
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.keys import Api, Needed
 from webhook.offline.fact_files import facts_from, load_facts
 from webhook.offline.manifests import Document, read_text
@@ -68,7 +68,7 @@ def worlds() -> dict[str, World]:
     """The servers by name. The first has no facts and one scheduler; in the others all schedulers are enabled."""
     known = everything_known()
     states = {
-        "default": ServerState(koordinator(), NOTHING_KNOWN, None),
+        "default": ServerState(koordinator(), NO_FACTS, None),
         "every": ServerState(every_scheduler("koord-scheduler", standalone=True), known, None),
         "cluster": ServerState(every_scheduler("kai-scheduler", gate=True, standalone=False), known, None),
         "asked": ServerState(every_scheduler("default-scheduler", standalone=False), known, None),

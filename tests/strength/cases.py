@@ -21,7 +21,7 @@ from webhook.fit.packing import (
     PodsNeed,
     Room,
 )
-from webhook.fit.pod_needs import Apart, DeviceNeed, Eligibility, HostPort, PodNeeds, Spread
+from webhook.fit.pod_needs import AntiAffinity, DeviceNeed, Eligibility, HostPort, PodNeeds, SpreadLimit
 from webhook.fit.verdict import FitFamily, FitScope
 from webhook.model.fields import FieldPath
 
@@ -206,7 +206,7 @@ def apart(random: Random) -> tuple[Packing, Room]:
     roles = []
     for index, name in enumerate(names):
         others = frozenset(other for other in names if random.random() < 0.3) | ({name} if index == 0 else frozenset())
-        rule = (Apart(key, others, AT),) if others and (index == 0 or random.random() < 0.5) else ()
+        rule = (AntiAffinity(key, others, AT),) if others and (index == 0 or random.random() < 0.5) else ()
         roles.append(role(name, {GPU: random.choice((1, 2, 3)), "cpu": 2000}, apart=rule))
     classes = _nodes(random, names, (4, 8), 8, (key,))
     values = len({one.labels.get(key) for one in classes}) if key != HOST else sum(one.number or 0 for one in classes)
@@ -220,7 +220,7 @@ def spread(random: Random) -> tuple[Packing, Room]:
     names = _names(random, 2)
     most = random.randint(1, 3)
     roles = [
-        role(name, {GPU: 1, "cpu": 2000}, spread=(Spread(RACK, 9, most, AT),) if index == 0 else ())
+        role(name, {GPU: 1, "cpu": 2000}, spread=(SpreadLimit(RACK, 9, most, AT),) if index == 0 else ())
         for index, name in enumerate(names)
     ]
     classes = _nodes(random, names, (4, 8), 8, (RACK,))
@@ -315,7 +315,7 @@ def mixed(random: Random) -> tuple[Packing, Room]:
     key = random.choice((RACK, HOST))
     roles = []
     for name in names:
-        rule = (Apart(key, frozenset({name}), AT),) if random.random() < 0.2 else ()
+        rule = (AntiAffinity(key, frozenset({name}), AT),) if random.random() < 0.2 else ()
         port = (HostPort(80, "TCP", ""),) if random.random() < 0.2 else ()
         gpu = random.choice((0, 1, 2, 3, 4, 5))
         roles.append(role(name, {GPU: gpu, "cpu": random.choice((2, 6, 12)) * 1000}, apart=rule, ports=port))
@@ -337,9 +337,11 @@ def everything(random: Random) -> tuple[Packing, Room]:
     roles = []
     for name in names:
         others = frozenset(other for other in names if random.random() < 0.4)
-        rule = (Apart(random.choice((ZONE, RACK, HOST)), others, AT),) if others and random.random() < 0.3 else ()
+        rule = (
+            (AntiAffinity(random.choice((ZONE, RACK, HOST)), others, AT),) if others and random.random() < 0.3 else ()
+        )
         port = (HostPort(80, "TCP", ""),) if random.random() < 0.15 else ()
-        limit = (Spread(random.choice((ZONE, RACK)), 9, 2, AT),) if random.random() < 0.15 else ()
+        limit = (SpreadLimit(random.choice((ZONE, RACK)), 9, 2, AT),) if random.random() < 0.15 else ()
         gpu = random.choice((0, 1, 2, 3, 4))
         roles.append(role(name, {GPU: gpu, "cpu": 4000}, apart=rule, ports=port, spread=limit))
     classes = [

@@ -10,7 +10,7 @@ from tests.configurations import configuration_of, settings_from_document
 from webhook import admission
 from webhook.config.settings import Settings
 from webhook.model.admission_request import Kind, Request, Verdict
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.reading import Manifest
 from webhook.offline.judgement import kind_of
 
@@ -62,7 +62,7 @@ def validate(
     old: Manifest | None = None,
     *,
     settings: Settings | None = None,
-    facts: ClusterFacts = NOTHING_KNOWN,
+    facts: ClusterFacts = NO_FACTS,
     user: str = "",
 ) -> Verdict:
     """The verdict on an object as it would be stored: mutated first, as in a cluster."""

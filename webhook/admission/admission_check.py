@@ -23,14 +23,14 @@ from typing import Any, NamedTuple
 
 from webhook.admission.decision import admission_of, require_few_parts
 from webhook.admission.object_admission import validate_object
-from webhook.admission.workload_admission import WorkloadAdmission, described, excepted, with_exceptions
+from webhook.admission.workload_admission import WorkloadAdmission, apply_exceptions, cover_findings, exception_subject
 from webhook.admission.workload_fit import fits_of
 from webhook.config.settings import Enforcement, Profile, Settings
 from webhook.errors import TooManyParts
 from webhook.fit.verdict import FitScope
 from webhook.model import kueue
 from webhook.model.admission_request import Kind, Request
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.findings import Action, Finding, cut, plain
 from webhook.model.keys import Needed
 from webhook.model.known_kinds import POD
@@ -159,7 +159,11 @@ def _judged(
         return f"no profile {choice.scheduler} is enabled"
     findings = workloads.enforced_by(profile, workload, None, choice, facts, settings).findings
     granted = settings.exceptions.active_in(namespace, now)
-    every = [finding for finding in excepted(findings, granted, described(kind[1], owner)) if finding.excepted is None]
+    every = [
+        finding
+        for finding in cover_findings(findings, granted, exception_subject(kind[1], owner))
+        if finding.excepted is None
+    ]
     denials = [finding for finding in every if finding.action is Action.DENY and not _is_of_fit(finding)]
     unfit = [finding for finding in every if finding.action >= Action.WARN and _is_of_fit(finding)]
     lasting = _lasting(denials, workloads, profile, workload, choice, settings)
@@ -187,7 +191,7 @@ def _lasting(
     if not denials:
         return []
     newest = Profile(type(profile.backend)(profile.backend.settings), Enforcement(), Enforcement())
-    alone = workloads.judged_by(newest, Action.DENY, workload, None, choice, NOTHING_KNOWN, settings).findings
+    alone = workloads.judged_by(newest, Action.DENY, workload, None, choice, NO_FACTS, settings).findings
     # A finding at the choice is about the scheduler as it is configured and installed.
     return _in_both([denial for denial in denials if denial.at != choice.path], alone)
 
@@ -201,8 +205,8 @@ def _judged_pod(
 ) -> _Judged:
     """Returns what the rules say of a pod that no workload of Rollcall made. Raises `Malformed`."""
     request = Request("", "CREATE", Kind("", "v1", "Pod"), namespace, "", pod, at=now)
-    verdict = with_exceptions(validate_object(request, facts, settings), request, facts, settings)
-    alone = validate_object(request, NOTHING_KNOWN, settings).findings if verdict.denials else ()
+    verdict = apply_exceptions(validate_object(request, facts, settings), request, facts, settings)
+    alone = validate_object(request, NO_FACTS, settings).findings if verdict.denials else ()
     return _Judged(verdict.scheduler or "any scheduler", verdict.denials, _in_both(verdict.denials, alone))
 
 

@@ -26,16 +26,16 @@ from functools import lru_cache
 from heapq import nsmallest
 from typing import Any, NamedTuple
 
-from webhook.admission.object_admission import rewritten, validate_object, validate_scale, with_findings
+from webhook.admission.object_admission import add_findings, changes_fields_read, validate_object, validate_scale
 from webhook.admission.opted_in_admission import OptedInWorkloads
 from webhook.admission.pod_admission import mutate_pod, validate_pod
-from webhook.admission.workload_admission import POD_CLIQUE_SETS, WorkloadAdmission, with_exceptions
+from webhook.admission.workload_admission import POD_CLIQUE_SETS, WorkloadAdmission, apply_exceptions
 from webhook.config.settings import SHAPE_BOUND, Settings, Shadow
 from webhook.errors import ReviewError, TooManyParts
 from webhook.model import grove
 from webhook.model.admission_request import ALLOWED, MAX_USER_CHARACTERS, OPERATIONS, Kind, Request, Verdict
 from webhook.model.any_object import AnyObject, marks_of
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.fields import LABELS, ROOT, FieldPath, Item
 from webhook.model.findings import Action, shown
 from webhook.model.keys import Needed
@@ -206,7 +206,7 @@ def required_facts(
     return ()
 
 
-def in_doubt(verdict: Verdict) -> tuple[Needed, ...]:
+def doubtful_facts(verdict: Verdict) -> tuple[Needed, ...]:
     """Returns what must be read before `verdict` is answered: facts that, if missing or stale, cause or hide a refusal.
     At most `MOST_IN_DOUBT` are returned: an object may name thousands, and one that is really missing is enough to
     refuse it.
@@ -273,7 +273,7 @@ def _lacking(facts: ClusterFacts, needed: Needed, doubted: Container[str]) -> tu
     return (needed,) if needed.part in doubted or facts.lacks(needed) else ()
 
 
-def with_keys(verdict: Verdict, request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
+def judge_keys(verdict: Verdict, request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
     """Adds what is wrong with labels and annotations, unless a controller made the object of a judged template."""
     manifest = request.object or {}
     if are_unremarkable(marks_of(request.kind[::2], manifest)):
@@ -281,10 +281,10 @@ def with_keys(verdict: Verdict, request: Request, facts: ClusterFacts, settings:
     any_object = AnyObject(request.kind, manifest)
     if any_object.is_controlled:
         return verdict
-    return with_names(verdict, any_object, request.namespace, facts, settings, Subject.KEYS)
+    return judge_names(verdict, any_object, request.namespace, facts, settings, Subject.KEYS)
 
 
-def with_names(
+def judge_names(
     verdict: Verdict,
     any_object: AnyObject,
     namespace: str,
@@ -304,12 +304,12 @@ def with_names(
     outcome = run_each(rules, context, any_object)
     if not (outcome.findings or outcome.unjudged):
         return verdict
-    return with_findings(verdict, outcome.findings, outcome.unjudged)
+    return add_findings(verdict, outcome.findings, outcome.unjudged)
 
 
 _POD_CLIQUE_SET = (grove.GROUP, "PodCliqueSet")
 # For the rule about malformed objects, which reads only the object.
-_NO_CONTEXT: Context[None] = Context(NOTHING_KNOWN, Choice("", ROOT), {}, None)
+_NO_CONTEXT: Context[None] = Context(NO_FACTS, Choice("", ROOT), {}, None)
 
 
 def admission_of(kind: tuple[str, ...], settings: Settings) -> WorkloadAdmission[Any] | None:
@@ -328,13 +328,13 @@ def _opted_in(view: type[OptedInWorkload]) -> OptedInWorkloads:
 def validate(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
     """Returns whether the object may be stored. Raises `TooManyParts`, and `FactsUnavailable` for a pod."""
     try:
-        if _passes(request) or (_is_leaving(request) and not rewritten(request, settings)):
+        if _passes(request) or (_is_leaving(request) and not changes_fields_read(request, settings)):
             return ALLOWED
         if request.user and facts.field_names is not None:
             # What an API server sends has passed the schema of its kind, which may be of another release.
             facts = replace(facts, field_names=None)
-        verdict = with_keys(_validated(request, facts, settings), request, facts, settings)
-        return with_exceptions(verdict, request, facts, settings)
+        verdict = judge_keys(_validated(request, facts, settings), request, facts, settings)
+        return apply_exceptions(verdict, request, facts, settings)
     except Malformed:
         return ALLOWED if _only_leaves(request) else malformed(request, settings)
 
@@ -404,7 +404,7 @@ def _only_leaves(request: Request) -> bool:
         return False
 
 
-class Would(StrEnum):
+class ShadowOutcome(StrEnum):
     """What a shadow would have answered: the label of a metric."""
 
     ALLOWED = "allowed"
@@ -421,7 +421,7 @@ class Would(StrEnum):
 class ShadowAnswer(NamedTuple):
     """The answer of one shadow. `rules` are the ids of the rules that it rests on, sorted."""
 
-    would: Would
+    would: ShadowOutcome
     rules: tuple[str, ...] = ()
     unjudged: tuple[str, ...] = ()
 
@@ -455,11 +455,11 @@ def _read(verdict: Verdict, doubted: Container[str]) -> ShadowAnswer:
     denied = {denial.rule for denial in verdict.denials if denial.absent is None or denial.absent.part not in doubted}
     unjudged = {denial.rule for denial in verdict.denials} - denied | {unjudged.rule for unjudged in verdict.unjudged}
     if denied:
-        return ShadowAnswer(Would.DENIED, tuple(sorted(denied)), tuple(sorted(unjudged)))
+        return ShadowAnswer(ShadowOutcome.DENIED, tuple(sorted(denied)), tuple(sorted(unjudged)))
     if unjudged:
-        return ShadowAnswer(Would.UNJUDGED, tuple(sorted(unjudged)), tuple(sorted(unjudged)))
+        return ShadowAnswer(ShadowOutcome.UNJUDGED, tuple(sorted(unjudged)), tuple(sorted(unjudged)))
     warned = sorted({warning.rule for warning in verdict.warnings})
-    return ShadowAnswer(Would.WARNED, tuple(warned)) if warned else ShadowAnswer(Would.ALLOWED)
+    return ShadowAnswer(ShadowOutcome.WARNED, tuple(warned)) if warned else ShadowAnswer(ShadowOutcome.ALLOWED)
 
 
 def _without_record(request: Request, facts: ClusterFacts, settings: Settings) -> Manifest:

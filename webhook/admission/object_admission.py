@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from webhook.admission.opinion import gang_context, softened
+from webhook.admission.opinion import gang_context, soften
 from webhook.config.settings import Profile, Settings
 from webhook.model import grove
 from webhook.model.admission_request import ALLOWED, Request, Verdict
@@ -85,11 +85,11 @@ def _validate(request: Request, facts: ClusterFacts, settings: Settings, owner: 
         reported = outcome.findings if of_grove is None else of_grove.explained(outcome.findings, rules)
         if stored_object.old is not None and any(finding.action is Action.DENY for finding in reported):
             before = run_on_object(rules, context, request.kind.group, stored_object.old)
-            findings += softened(reported, before.findings)
+            findings += soften(reported, before.findings)
         else:
             findings += reported
         unjudged += outcome.unjudged
-    return with_findings(Verdict(scheduler=_scheduler_of(request, profiles, settings)), findings, unjudged)
+    return add_findings(Verdict(scheduler=_scheduler_of(request, profiles, settings)), findings, unjudged)
 
 
 def validate_scale(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
@@ -116,7 +116,7 @@ def validate_scale(request: Request, facts: ClusterFacts, settings: Settings) ->
     choice = Choice(profile.name, ROOT, settings.available)
     context = gang_context(profile, facts, choice, {}, settings, namespace=request.namespace)
     outcome = run_each(rules, context, ScaleChange(name, old, new, scale_target.target, scale_target.group))
-    return with_findings(Verdict(scheduler=profile.name), outcome.findings, outcome.unjudged)
+    return add_findings(Verdict(scheduler=profile.name), outcome.findings, outcome.unjudged)
 
 
 def _scheduler_of(request: Request, profiles: Sequence[Profile], settings: Settings) -> str | None:
@@ -129,14 +129,14 @@ def _scheduler_of(request: Request, profiles: Sequence[Profile], settings: Setti
     return scheduler_name if scheduler_name in settings.profiles and scheduler_name != DEFAULT_SCHEDULER else None
 
 
-def with_findings(verdict: Verdict, findings: Iterable[Finding], unjudged: Iterable[Unjudged] = ()) -> Verdict:
+def add_findings(verdict: Verdict, findings: Iterable[Finding], unjudged: Iterable[Unjudged] = ()) -> Verdict:
     """Returns `verdict` with more findings."""
     every = sorted((*verdict.findings, *findings), key=lambda finding: -finding.action)
     allowed = not any(finding.action is Action.DENY for finding in every)
     return replace(verdict, allowed=allowed, findings=tuple(every), unjudged=(*verdict.unjudged, *unjudged))
 
 
-def rewritten(request: Request, settings: Settings) -> bool:
+def changes_fields_read(request: Request, settings: Settings) -> bool:
     """Returns whether an update changes fields of a gang object that a scheduler reads. A scheduler reads the object
     even while a finalizer delays its deletion. Removing a finalizer changes none of these fields and is always allowed.
     """

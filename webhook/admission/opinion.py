@@ -104,7 +104,7 @@ def pod_context(pod: Pod, profile: Profile, facts: ClusterFacts, settings: Setti
     return gang_context(profile, facts, choice, uses, settings, namespace=pod.namespace)
 
 
-def softened(findings: Iterable[Finding], before: Iterable[Finding]) -> list[Finding]:
+def soften(findings: Iterable[Finding], before: Iterable[Finding]) -> list[Finding]:
     """Returns `findings`, with denials for faults that were there `before` turned into warnings. Each old fault excuses
     one new fault, so a new faulty list item is not excused by an old one.
     """
@@ -226,7 +226,7 @@ def opinion_on(profile: Profile, uses: Uses, outcome: RuleOutcome, table: Capabi
     return Opinion(profile.name, answer, honours, findings, tuple(outcome.unjudged), others)
 
 
-def changed(opinion: Opinion, change: Callable[[Iterable[Finding]], Sequence[Finding]]) -> Opinion:
+def change_actions(opinion: Opinion, change: Callable[[Iterable[Finding]], Sequence[Finding]]) -> Opinion:
     """Returns the opinion after `change` of the actions of its findings."""
     findings = tuple(change(opinion.findings))
     answer = _answer(opinion.honours, findings, opinion.unjudged)

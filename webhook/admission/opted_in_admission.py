@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from webhook.admission.object_admission import with_findings
+from webhook.admission.object_admission import add_findings
 from webhook.admission.opinion import gang_context
 from webhook.admission.workload_admission import WorkloadAdmission
 from webhook.admission.workload_fit import makes_new_gangs
@@ -30,7 +30,7 @@ from webhook.model.claims import (
     Claim,
     GroupName,
     claims_on,
-    groups_named_on,
+    groups_in_pod,
     pods_gang,
     reader_of,
     scheduler_of,
@@ -54,7 +54,7 @@ from webhook.workloads.opted_in_gang import asks_for_gang, scheduler_of_pods, st
 from webhook.workloads.opted_in_workload import OptedInWorkload
 from webhook.workloads.shaped_workload import KIND as POD_GROUP
 from webhook.workloads.shaped_workload import ShapedWorkload
-from webhook.workloads.trainjob import MadeJobSet, TrainJob, train_job_of
+from webhook.workloads.trainjob import TrainerJobSet, TrainJob, train_job_of
 from webhook.workloads.workload_kinds import WorkloadKinds
 
 # What Kueue changes in the spec of a pod template.
@@ -216,7 +216,7 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
         verdict = Verdict(omission=omission_of(workload, facts, settings))
         if is_part(workload, settings.kinds):
             return verdict
-        return with_findings(verdict, _judged_without_gang(workload, facts, settings).findings)
+        return add_findings(verdict, _judged_without_gang(workload, facts, settings).findings)
 
     def judge(
         self,
@@ -313,7 +313,9 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
 
 def _judged_without_gang(workload: OptedInWorkload, facts: ClusterFacts, settings: Settings) -> RuleOutcome:
     """Runs the independent rules on a workload without a gang, under the scheduler that its pods name."""
-    stated = scheduler_of_pods(made_of(workload, facts) or workload if isinstance(workload, TrainJob) else workload)
+    stated = scheduler_of_pods(
+        made_job_set(workload, facts) or workload if isinstance(workload, TrainJob) else workload
+    )
     scheduler = DEFAULT_SCHEDULER if stated is None else str(stated.value)
     profile = settings.profiles.get(scheduler, settings.profiles[settings.default])
     choice = Choice(scheduler, SPEC if stated is None else stated.path, settings.available)
@@ -363,7 +365,7 @@ def _omission_of_claimed(
     """Returns why a workload whose pods are in a gang of something else is not judged; None if they are in none."""
     grouped = None
     for template in workload.templates:
-        groups = tuple(groups_named_on(template))
+        groups = tuple(groups_in_pod(template))
         claim = groups[0].claim if groups else next(claims_on(template), None)
         if claim is None:
             continue
@@ -437,7 +439,7 @@ def record_choice(
     return tuple(patch.operations)
 
 
-def made_of(workload: TrainJob, facts: ClusterFacts) -> MadeJobSet | None:
+def made_job_set(workload: TrainJob, facts: ClusterFacts) -> TrainerJobSet | None:
     """Returns the JobSet that Trainer makes of a TrainJob; None if its runtime is unknown or cannot be read."""
     try:
         runtime = runtime_of(workload, facts)
@@ -509,7 +511,7 @@ def _judged_with_pods(
     outcome = run_on_opted_in(rules, context, workload, old)
     if not isinstance(workload, TrainJob):
         return _with_pods(rules, profile, workload, context, outcome)
-    if (job_set := made_of(workload, context.facts)) is None:
+    if (job_set := made_job_set(workload, context.facts)) is None:
         return outcome
     try:
         then = _with_pods(rules, profile, job_set, context, run_on_opted_in(rules, context, job_set))
@@ -537,7 +539,7 @@ def _with_pods(
     return outcome
 
 
-def _at_train_job(finding: Finding, job_set: MadeJobSet) -> Finding:
+def _at_train_job(finding: Finding, job_set: TrainerJobSet) -> Finding:
     """Returns a finding about the JobSet of a TrainJob, at the patch of the TrainJob or the runtime that caused it."""
     at = job_set.path_in_train_job(finding.at)
     why = finding.why if at != job_set.train_job.runtime_path else f"{job_set.where(finding.at)}: {finding.why}"

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from webhook.admission.object_admission import validate_object, with_findings
+from webhook.admission.object_admission import add_findings, validate_object
 from webhook.admission.opinion import gang_context, pod_context, pod_verdict
 from webhook.backends.base import GangMember
 from webhook.config.settings import Profile, Settings
@@ -21,7 +21,7 @@ from webhook.model.admission_request import ALLOWED, Operation, Request, Verdict
 from webhook.model.claims import Claim, claims_on
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ROOT
-from webhook.model.gang_objects import gang_joined, is_divided, of_set
+from webhook.model.gang_objects import gang_joined, gangs_of_set, is_divided
 from webhook.model.grove import controller_in
 from webhook.model.keys import NAME_LIMIT, Record
 from webhook.model.place import Place
@@ -33,7 +33,7 @@ from webhook.mutators.json_patch import PatchBuilder
 from webhook.mutators.prepare_pod import STAMP_ANNOTATION, alone_stamp, foreign_claims, prepare_pod
 from webhook.validators.gang_scheduler import DEFAULT_SCHEDULER, Choice, namespace_choice
 from webhook.validators.registry import SEAL_ANNOTATION, BoundRule, PodCreation, UnknownOwner, run, run_each
-from webhook.workloads.known_workloads import KnownWorkload
+from webhook.workloads.known_workloads import WorkloadFacts
 
 
 def seal_for(pod: Pod, user: str, profile: Profile, facts: ClusterFacts, settings: Settings) -> str | None:
@@ -60,7 +60,7 @@ def seal_patch(pod: Pod, seal: str | None) -> tuple[Operation, ...]:
     return tuple(patch.operations)
 
 
-def unsealed(verdict: Verdict, pod: Pod) -> Verdict:
+def remove_seal(verdict: Verdict, pod: Pod) -> Verdict:
     """Returns the verdict of `/mutate` on a pod that gets no seal. Raises `Malformed`."""
     emptied = seal_patch(pod, None)
     return replace(verdict, patch=(*verdict.patch, *emptied)) if emptied else verdict
@@ -98,7 +98,7 @@ class PodMembership(NamedTuple):
 
     profile: Profile
     member: GangMember
-    workload: KnownWorkload | None = None
+    workload: WorkloadFacts | None = None
     is_spare: bool = False
     place: Place | None = None
 
@@ -107,13 +107,13 @@ def mutate_pod(user: str, pod: Pod, facts: ClusterFacts, settings: Settings) -> 
     """Prepares a new pod for its scheduler, sealed if possible. Raises `FactsUnavailable` and `Malformed`."""
     membership = membership_of(pod, facts, settings)
     if not isinstance(membership, PodMembership):
-        return unsealed(ALLOWED if membership is None else Verdict(notes=(membership,)), pod)
+        return remove_seal(ALLOWED if membership is None else Verdict(notes=(membership,)), pod)
     profile = membership.profile
     if membership.workload is not None and (besides := _not_prepared(pod, membership, membership.workload)) is not None:
-        return unsealed(besides, pod)
+        return remove_seal(besides, pod)
     prepared = prepare_pod(pod, profile, membership.member)
     if prepared.claim is not None:
-        return unsealed(_left_for(prepared.claim, profile), pod)
+        return remove_seal(_left_for(prepared.claim, profile), pod)
     sealed = seal_patch(pod, seal_for(pod, user, profile, facts, settings))
     return Verdict(scheduler=profile.name, patch=(*prepared.operations, *sealed))
 
@@ -146,7 +146,7 @@ def validate_pod(request: Request, pod: Pod, facts: ClusterFacts, settings: Sett
         member = _with_origin(member, pod, membership, creation, facts, settings)
     besides = validate_object(request, facts, settings)
     with_scheduler = replace(member, scheduler=member.scheduler or besides.scheduler)
-    return with_findings(with_scheduler, besides.findings, besides.unjudged)
+    return add_findings(with_scheduler, besides.findings, besides.unjudged)
 
 
 def membership_of(pod: Pod, facts: ClusterFacts, settings: Settings) -> PodMembership | str | None:
@@ -195,8 +195,9 @@ def _gang(pod: Pod, podgang: str, podclique: str, facts: ClusterFacts) -> tuple[
     if facts.gang_objects is None:
         return podgang, False
     pod_gang_map = facts.pod_gang_map(pod.namespace, pod.template.labels)
-    holders = of_set(
-        facts.gang_objects.gangs_of_member(pod.namespace, podclique), None if pod_gang_map is None else pod_gang_map.owner
+    holders = gangs_of_set(
+        facts.gang_objects.gangs_of_member(pod.namespace, podclique),
+        None if pod_gang_map is None else pod_gang_map.owner,
     )
     if holders and facts.lacks_pod_gang_maps:
         raise FactsUnavailable("the PodGangMaps are not read, so the gang of the pod is not known")
@@ -248,7 +249,7 @@ def _with_origin(
     profile = membership.profile if isinstance(membership, PodMembership) else settings.profiles[settings.default]
     rules = profile.creation_rules[settings.ceiling(profile, facts, pod.namespace)]
     origin = run_each(rules, gang_context(profile, facts, Choice(profile.name, ROOT), {}, settings), creation).findings
-    return with_findings(replace(verdict, scheduler=profile.name), origin) if origin else verdict
+    return add_findings(replace(verdict, scheduler=profile.name), origin) if origin else verdict
 
 
 def _with_unknown_owner(verdict: Verdict, pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdict:
@@ -257,7 +258,7 @@ def _with_unknown_owner(verdict: Verdict, pod: Pod, facts: ClusterFacts, setting
         return verdict
     profile, rules = rules_about(owner, verdict.scheduler, pod.namespace, facts, settings)
     context = gang_context(profile, facts, Choice(profile.name, ROOT), {}, settings)
-    return with_findings(verdict, run_each(rules, context, owner).findings)
+    return add_findings(verdict, run_each(rules, context, owner).findings)
 
 
 def _record(pod: Pod, facts: ClusterFacts, settings: Settings) -> Record | None:
@@ -310,8 +311,8 @@ def _opted_in_membership(pod: Pod, facts: ClusterFacts, settings: Settings) -> P
     return PodMembership(profile, member, workload, is_spare=place.part in (workload.spare or ()), place=place)
 
 
-def _known_workload(place: Place, facts: ClusterFacts, settings: Settings) -> KnownWorkload | None:
-    workloads: Mapping[Any, KnownWorkload] | None = getattr(facts, place.workload.part)
+def _known_workload(place: Place, facts: ClusterFacts, settings: Settings) -> WorkloadFacts | None:
+    workloads: Mapping[Any, WorkloadFacts] | None = getattr(facts, place.workload.part)
     if workloads is None:
         if settings.standalone:
             return None
@@ -319,13 +320,13 @@ def _known_workload(place: Place, facts: ClusterFacts, settings: Settings) -> Kn
     return workloads.get(place.workload.key)
 
 
-def record_with_train_job(workload: KnownWorkload, facts: ClusterFacts) -> Record:
+def record_with_train_job(workload: WorkloadFacts, facts: ClusterFacts) -> Record:
     """Returns the record of a workload, with what it lacks from the TrainJob that made it, as KAI merges labels."""
     made_by = None if workload.train_job is None else (facts.train_jobs or {}).get(workload.train_job)
-    return workload.record if made_by is None else completed(workload.record, made_by.record)
+    return workload.record if made_by is None else complete_record(workload.record, made_by.record)
 
 
-def completed(record: Record, above: Record) -> Record:
+def complete_record(record: Record, above: Record) -> Record:
     """Returns the record with the queues, quota and disruption mode that only the workload above names."""
     queues = tuple(sorted({**dict(above.queues), **dict(record.queues)}.items()))
     return replace(
@@ -333,7 +334,7 @@ def completed(record: Record, above: Record) -> Record:
     )
 
 
-def _not_prepared(pod: Pod, membership: PodMembership, workload: KnownWorkload) -> Verdict | None:
+def _not_prepared(pod: Pod, membership: PodMembership, workload: WorkloadFacts) -> Verdict | None:
     """Returns the verdict on a pod that Rollcall puts in no gang: another program has, or its workload has no gang."""
     profile = membership.profile
     barred = membership.member.gang_by_rollcall and workload.no_gang is not None

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Generic, Protocol, TypeVar
 
-from webhook.admission.opinion import could_run, gang_context, softened
+from webhook.admission.opinion import could_run, gang_context, soften
 from webhook.admission.pod_admission import PodMembership, membership_of
 from webhook.admission.workload_fit import makes_new_gangs
 from webhook.config.settings import CHOICE_BOUND, CHOICE_RULE_IDS, Profile, Settings
@@ -32,7 +32,7 @@ from webhook.validators.registry import Context, RuleOutcome, no_fits, run
 from webhook.workloads.pod_clique_set import PodCliqueSet
 
 
-def with_exceptions(verdict: Verdict, request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
+def apply_exceptions(verdict: Verdict, request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
     """Returns the verdict as the exceptions of the request's namespace change it. Raises `Malformed`."""
     if not verdict.findings or request.at is None:
         return verdict
@@ -43,7 +43,7 @@ def with_exceptions(verdict: Verdict, request: Request, facts: ClusterFacts, set
     above: Iterable[tuple[str, str]] | None = None
     if request.kind[::2] == POD and request.operation == "CREATE":
         above = _workloads_of(Pod(manifest, request.namespace), facts, settings)
-    findings = excepted(verdict.findings, granted, described(request.kind.kind, manifest, above))
+    findings = cover_findings(verdict.findings, granted, exception_subject(request.kind.kind, manifest, above))
     allowed = not any(finding.action is Action.DENY for finding in findings)
     if allowed == verdict.allowed:
         return replace(verdict, findings=tuple(findings))
@@ -51,7 +51,7 @@ def with_exceptions(verdict: Verdict, request: Request, facts: ClusterFacts, set
     return replace(verdict, allowed=allowed, findings=tuple(findings), could_run=())
 
 
-def excepted(findings: Iterable[Finding], granted: Sequence[RuleException], subject: Excepted) -> list[Finding]:
+def cover_findings(findings: Iterable[Finding], granted: Sequence[RuleException], subject: Excepted) -> list[Finding]:
     """Returns the findings about an object, the strictest first. One that an exception covers is a warning at most, and
     names the exception. A rule that fails closed is never covered.
     """
@@ -70,7 +70,7 @@ def excepted(findings: Iterable[Finding], granted: Sequence[RuleException], subj
     return sorted(every, key=lambda finding: (-finding.action, not finding.fails_closed))
 
 
-def described(kind: str, manifest: Manifest, above: Iterable[tuple[str, str]] | None = None) -> Excepted:
+def exception_subject(kind: str, manifest: Manifest, above: Iterable[tuple[str, str]] | None = None) -> Excepted:
     """Returns an object as exceptions select it: by its own name, or by what is `above` it, by default its controller.
     Raises `Malformed`.
     """
@@ -124,7 +124,7 @@ class WorkloadAdmission(ABC, Generic[W]):
             findings = [finding for finding in findings if finding.action is Action.DENY or not finding.once]
         if old is not None and any(finding.action is Action.DENY for finding in findings):
             # An update is not blamed for old faults. Faults of the change itself (`forbidden`) stay denials.
-            findings = softened(findings, self.faults_of(old, facts, settings))
+            findings = soften(findings, self.faults_of(old, facts, settings))
             if self.must_pass(request, settings):
                 findings = [
                     finding if finding.forbidden else replace(finding, action=min(finding.action, Action.WARN))
@@ -133,7 +133,7 @@ class WorkloadAdmission(ABC, Generic[W]):
         findings.sort(key=lambda finding: (-finding.action, not finding.fails_closed))
         allowed = not findings or findings[0].action is not Action.DENY
         verdict = Verdict(allowed, choice.scheduler, tuple(findings), tuple(outcome.unjudged), chosen_by=choice.chooser)
-        verdict = with_exceptions(verdict, request, facts, settings)
+        verdict = apply_exceptions(verdict, request, facts, settings)
         # Name other schedulers only for a new workload: the record of a stored one cannot simply change.
         if verdict.allowed or old is not None:
             return verdict

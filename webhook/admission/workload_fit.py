@@ -19,7 +19,7 @@ from webhook.fit.feasibility import judge
 from webhook.fit.gang_shapes import GangShape, MemberShape, shapes_of_set, shapes_of_workload
 from webhook.fit.node_classes import room_of
 from webhook.fit.packing import FitSettings, GangFit, Packing, Room
-from webhook.fit.placement import with_taints
+from webhook.fit.placement import name_taints
 from webhook.fit.resource_requests import device_refusals, devices_by_node
 from webhook.fit.verdict import STEPS, FitAnswer, FitVerdict
 from webhook.model import kueue as kueue_module
@@ -28,11 +28,19 @@ from webhook.model.reading import Malformed, integer, mapping, sequence
 from webhook.validators.shared_checks import has_gangs
 from webhook.workloads.job import Job
 from webhook.workloads.jobset import JobSet
-from webhook.workloads.kueue_integration import Held, HeldBy, framework_of, held, held_by_label, held_clique, with_pods
+from webhook.workloads.kueue_integration import (
+    Held,
+    HeldBy,
+    framework_of,
+    held,
+    held_by_label,
+    held_clique,
+    workload_with_pods,
+)
 from webhook.workloads.opted_in_workload import OptedInWorkload
 from webhook.workloads.pod_clique_set import PodCliqueSet
 from webhook.workloads.shaped_workload import ShapedWorkload
-from webhook.workloads.trainjob import MadeJobSet, TrainJob
+from webhook.workloads.trainjob import TrainerJobSet, TrainJob
 
 # What the gangs of one workload may take together, in times of what one may take.
 _MOST_TIMES = 4
@@ -80,7 +88,7 @@ def gang_fit_of(
         return GangFit(
             shape, FitVerdict(FitAnswer.NEVER, shape.refusals[0], assumptions=(*_OF_TEMPLATES, *shape.assumptions))
         )
-    judged = bounded(shape)
+    judged = bound_roles(shape)
     if judged is None:
         return GangFit(shape, FitVerdict(FitAnswer.UNKNOWN, causes=(_MANY_PARTS,)))
     if _is_long(judged):
@@ -89,7 +97,7 @@ def gang_fit_of(
     if packing.unknown:
         return GangFit(shape, FitVerdict(FitAnswer.UNKNOWN, causes=packing.unknown))
     room = room_for(packing, backend, facts, settings)
-    return GangFit(shape, with_taints(judge(packing, room, steps), packing, facts), packing, room)
+    return GangFit(shape, name_taints(judge(packing, room, steps), packing, facts), packing, room)
 
 
 def _pairs(gang_fit: GangFit) -> int:
@@ -106,7 +114,7 @@ def room_for(packing: Packing, backend: Backend[Any], facts: ClusterFacts, setti
     return room_of(packing, facts, settings, backend.pod_reading(settings), devices_by_node(facts))
 
 
-def bounded(shape: GangShape) -> GangShape | None:
+def bound_roles(shape: GangShape) -> GangShape | None:
     """Returns a gang with no more roles than can be judged in little time: without its last ones. What the others need,
     it needs, too. None for a workload of which a scheduler may start some parts only, and if pods of the last
     roles above their minimum may be counted for the others, as in a merged group.
@@ -290,7 +298,7 @@ def _shapes(
         return
     if workload.managed_elsewhere is not None:
         return
-    pod_owner = workload if isinstance(workload, MadeJobSet) else with_pods(workload, facts)
+    pod_owner = workload if isinstance(workload, TrainerJobSet) else workload_with_pods(workload, facts)
     if pod_owner is None:
         return
     shapes = shapes_of_workload(pod_owner, profile.name if "Volcano" in profile.backend.reads_claims_of else None)

@@ -18,9 +18,9 @@ from pydantic_core import PydanticCustomError
 
 from webhook.model.capabilities import Capability, CapabilityTable, Disruption
 from webhook.model.claims import CLAIMS, Mark
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.findings import Unjudged
-from webhook.model.gang_objects import Frozen, JudgedKind, NamedGroup, StoredObject, living_gangs, marked_group
+from webhook.model.gang_objects import Frozen, JudgedKind, PodsGroup, StoredObject, living_gangs, marked_group
 from webhook.model.grove import ClusterTopologyBinding, PodGang
 from webhook.model.keys import Api, Record, is_subdomain
 from webhook.model.known_objects import SpecField
@@ -193,7 +193,7 @@ class Backend(GangScheduler, ABC, Generic[S]):
     @property
     def writable_kinds(self) -> tuple[Api, ...]:
         """Every kind that `gang_kinds` may return for any cluster. A reconciler needs the right to write them."""
-        return self.gang_kinds(NOTHING_KNOWN)
+        return self.gang_kinds(NO_FACTS)
 
     @property
     def makes_opted_in_gangs(self) -> bool:
@@ -236,7 +236,7 @@ class Backend(GangScheduler, ABC, Generic[S]):
         """
         return self.group_marks
 
-    def named_group(self, pod: StoredObject, facts: ClusterFacts) -> NamedGroup | None:
+    def named_group(self, pod: StoredObject, facts: ClusterFacts) -> PodsGroup | None:
         """Returns the group that a pod names by the marks that the scheduler reads; None if it names none, or if the
         scheduler reads no such marks. Raises `Malformed`.
         """
@@ -252,7 +252,7 @@ class Backend(GangScheduler, ABC, Generic[S]):
         system. A backend that cannot prepare a pod without knowing the cluster must override this; otherwise its name
         alone is enough.
         """
-        dialect = self.dialect(NOTHING_KNOWN)
+        dialect = self.dialect(NO_FACTS)
         if dialect is None:
             return ((),)
         first, second = (

@@ -17,10 +17,10 @@ from pydantic import Field
 
 from webhook.backends import families
 from webhook.backends.base import Backend, BackendSettings, GangMember, PodChanges, Wake
-from webhook.backends.families import TOPOLOGY, without_nvlink_domains, without_topology
+from webhook.backends.families import TOPOLOGY, unsupported_nvlink_domains, unsupported_topology
 from webhook.backends.topologies import inexpressible, refuse_spare_pods, refuse_twins
 from webhook.fit.gang_shapes import GangShape
-from webhook.fit.packing import COSCHEDULING, FitSettings, Packing, PodReading, Roles, group_of, in_no_domain, needs_in
+from webhook.fit.packing import COSCHEDULING, FitSettings, Packing, PodReading, Roles, group_of, needs_in, no_domain
 from webhook.model.capabilities import SUPPORTED, Capability, CapabilityTable, depends
 from webhook.model.claims import Mark
 from webhook.model.facts import ClusterFacts
@@ -76,13 +76,13 @@ class CoschedulingSettings(BackendSettings):
 # What each rule of this scheduler is called with, besides what it judges.
 RuleContext = Context[CoschedulingSettings]
 
-NO_TOPOLOGY = without_topology("coscheduling")
+NO_TOPOLOGY = unsupported_topology("coscheduling")
 CAPABILITIES: CapabilityTable = {
     Capability.GANG: SUPPORTED,
     Capability.MULTIPLE_POD_GROUPS: depends("cliques without spare pods, because only the sum of pods is counted"),
     Capability.CLIQUE_MINIMUM: depends("a gang of one clique, because only the sum of pods is counted"),
     Capability.SCALE_GANG: SUPPORTED,
-    Capability.MULTI_NODE_NVLINK: without_nvlink_domains("coscheduling"),
+    Capability.MULTI_NODE_NVLINK: unsupported_nvlink_domains("coscheduling"),
     # The in-tree plugin of the kube-scheduler that it is built on; its chart grants the rights.
     Capability.RESOURCE_CLAIMS: SUPPORTED,
     Capability.PRIORITY_CLASS: depends("a PriorityClass that exists"),
@@ -155,7 +155,7 @@ def packing_of(shape: GangShape, roles: Roles) -> Packing:
     members = {member.part or member.name for member in shape.members}
     if len(members) > 1 and any(0 < member.minimum < member.pods for member in shape.members):
         return Packing((), unknown=("how one PodGroup counts pods above the minimum",))
-    needs = needs_in(shape.needed, roles, in_no_domain)
+    needs = needs_in(shape.needed, roles, no_domain)
     return Packing((group_of(shape.name, needs, None),) if needs else (), left_out=shape.left_out)
 
 

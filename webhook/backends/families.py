@@ -21,7 +21,7 @@ from webhook.model.capabilities import (
     unsupported,
 )
 from webhook.model.claims import CLAIM_KEYS, Mark
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.fields import LABELS, SPEC
 from webhook.model.findings import Action, Finding, Unjudged, shown
 from webhook.model.gang_objects import (
@@ -29,7 +29,7 @@ from webhook.model.gang_objects import (
     GangObjects,
     JudgedKind,
     LivingGang,
-    NamedGroup,
+    PodsGroup,
     StoredObject,
     marked_group,
 )
@@ -40,8 +40,8 @@ from webhook.validators import shared_checks
 from webhook.validators.examples import OWNER_UID, clique, job, pod_clique_set, pod_template, required
 from webhook.validators.pod_guard import NEEDS_WORKLOAD
 from webhook.validators.registry import Context, Example, Results, Rule, Subject, rule
-from webhook.workloads.kueue_integration import with_pods
-from webhook.workloads.opted_in_gang import is_claimed, made_elsewhere, starts_alone
+from webhook.workloads.kueue_integration import workload_with_pods
+from webhook.workloads.opted_in_gang import has_foreign_gang, is_claimed, starts_alone
 from webhook.workloads.opted_in_workload import OptedInWorkload
 from webhook.workloads.pod_clique_set import PodCliqueSet
 
@@ -56,7 +56,7 @@ TOPOLOGY = (
 )
 
 
-def without_topology(scheduler: str) -> Support:
+def unsupported_topology(scheduler: str) -> Support:
     """Returns the entry of a scheduler without topology."""
     return unsupported(
         why=f"{scheduler} does not support topology and would place the pods on any node",
@@ -64,7 +64,7 @@ def without_topology(scheduler: str) -> Support:
     )
 
 
-def without_nvlink_domains(scheduler: str) -> Support:
+def unsupported_nvlink_domains(scheduler: str) -> Support:
     """Returns the entry of a scheduler that does not know NVLink domains."""
     return unsupported(
         why=f"{scheduler} cannot keep a multi-node NVLink group inside one NVLink domain",
@@ -73,7 +73,7 @@ def without_nvlink_domains(scheduler: str) -> Support:
     )
 
 
-def refused(  # noqa: PLR0913 - the declaration of a rule is one flat list of what it is
+def capability_rule(  # noqa: PLR0913 - the declaration of a rule is one flat list of what it is
     id: str,
     capability: Capability | tuple[Capability, ...],
     table: Table,
@@ -101,7 +101,7 @@ def refused(  # noqa: PLR0913 - the declaration of a rule is one flat list of wh
 
 def no_topology(id: str, table: Table, documentation: str, *, fails_closed: bool = False) -> Rule:
     """Returns the rule of a scheduler without topology."""
-    return refused(
+    return capability_rule(
         id,
         TOPOLOGY,
         table,
@@ -117,7 +117,7 @@ def multi_node_nvlink(
     table: Table,
     documentation: str,
     *,
-    facts: ClusterFacts = NOTHING_KNOWN,
+    facts: ClusterFacts = NO_FACTS,
     config: Mapping[str, Any] | None = None,
 ) -> Rule:
     """Returns the rule of a scheduler that cannot keep a multi-node NVLink group together."""
@@ -125,7 +125,7 @@ def multi_node_nvlink(
     gpus = {"nvidia.com/gpu": "8"}
     on_gpus = clique("worker", requests=gpus)
     opted_out = clique("worker", requests=gpus, annotations={"grove.io/mnnvl-group": "none"})
-    return refused(
+    return capability_rule(
         id,
         Capability.MULTI_NODE_NVLINK,
         table,
@@ -141,11 +141,11 @@ def opted_in_alone(  # noqa: PLR0913 - the declaration of a rule is one flat lis
     """Returns the rule of a scheduler without gangs of opted-in workloads, if `alone` says so of its settings."""
 
     def check(workload: OptedInWorkload, context: Context[Any]) -> Results:
-        whole = with_pods(workload, context.facts)
+        whole = workload_with_pods(workload, context.facts)
         if not alone(context.settings) or whole is None or starts_alone(whole):
             return
         # Who made or claimed a gang is a matter of the rules about claims.
-        if not (made_elsewhere(whole) or is_claimed(whole)):
+        if not (has_foreign_gang(whole) or is_claimed(whole)):
             choice = context.choice
             yield Finding(at=choice.path, value=choice.scheduler, why=why, remedy=remedy, once=True)
 
@@ -163,7 +163,7 @@ def opted_in_alone(  # noqa: PLR0913 - the declaration of a rule is one flat lis
 def resource_claims(id: str, table: Table, documentation: str) -> Rule:
     """Returns the rule of a scheduler that does not plan resource claims."""
     claims = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]}
-    return refused(
+    return capability_rule(
         id,
         Capability.RESOURCE_CLAIMS,
         table,
@@ -211,7 +211,7 @@ def claimed_pods(id: str, source: str, **claim: Mapping[str, str]) -> Rule:
         passes=Example(pod_clique_set(clique("worker"))),
         fails=Example(pod_clique_set(clique("leader"), {**clique("worker"), **claim})),
         documentation=f"{what} for ever.\n\nSource: {source}",
-    )(shared_checks.claimed)
+    )(shared_checks.foreign_memberships)
 
 
 def priority_class(id: str, documentation: str, *, why: str) -> Rule:
@@ -286,8 +286,8 @@ def foreign_member(
     source: str,
     api: Api,
     *marks: Mark,
-    group_of: Callable[[StoredObject, ClusterFacts], NamedGroup | None] | None = None,
-    facts: ClusterFacts = NOTHING_KNOWN,
+    group_of: Callable[[StoredObject, ClusterFacts], PodsGroup | None] | None = None,
+    facts: ClusterFacts = NO_FACTS,
     config: Mapping[str, Any] | None = None,
 ) -> Rule:
     """Returns the rule about a pod that names the group of a gang of another owner. Labels and annotations are read as
@@ -389,7 +389,7 @@ def has_spare(workload: Workload, context: Context[Any]) -> bool:
     """Returns whether a gang of the workload has, or may get, more pods than its minimum; False if unknown."""
     if isinstance(workload, PodCliqueSet):
         return any(map(has_spare_pods, workload.cliques))
-    whole = with_pods(workload, context.facts)
+    whole = workload_with_pods(workload, context.facts)
     return whole is not None and any(0 < part.needed < part.pods or part.elastic for part in whole.parts)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from webhook.backends import families
 from webhook.backends.base import Backend, BackendSettings, GangMember, PodChanges
-from webhook.backends.families import TOPOLOGY, without_topology
+from webhook.backends.families import TOPOLOGY, unsupported_topology
 from webhook.model.capabilities import SUPPORTED, Capability, CapabilityTable
 from webhook.model.facts import ClusterFacts
 from webhook.model.grove import PodGang
@@ -18,7 +18,7 @@ from webhook.validators.registry import Example
 
 CAPABILITIES: CapabilityTable = {
     Capability.GANG: SUPPORTED,
-    **dict.fromkeys(TOPOLOGY, without_topology("lpx-scheduler")),
+    **dict.fromkeys(TOPOLOGY, unsupported_topology("lpx-scheduler")),
 }
 
 topology = families.no_topology(

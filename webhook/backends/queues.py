@@ -25,7 +25,7 @@ from webhook.validators.gang_scheduler import Limit
 from webhook.validators.registry import Context, Example, Results, Rule, Subject, rule
 from webhook.validators.shared_checks import Key
 from webhook.workloads.jobset import JobSet
-from webhook.workloads.opted_in_gang import made_elsewhere
+from webhook.workloads.opted_in_gang import has_foreign_gang
 from webhook.workloads.opted_in_workload import OptedInWorkload
 from webhook.workloads.pod_clique_set import PodCliqueSet
 from webhook.workloads.trainjob import train_job_of
@@ -80,7 +80,7 @@ def place_of(shape: GangShape, keys: Sequence[Key], unnamed: FieldPath) -> Field
     of the workload before its templates. `unnamed` if there is none.
     """
     if shape.opted_in is not None:
-        return next((use.path for use in shared_checks.named(shape.opted_in.workload, keys, keys)), unnamed)
+        return next((use.path for use in shared_checks.name_uses(shape.opted_in.workload, keys, keys)), unnamed)
     holders = [(METADATA, {"labels": shape.labels, "annotations": shape.annotations})]
     for member in shape.members:
         template = member.template
@@ -93,7 +93,7 @@ def place_of(shape: GangShape, keys: Sequence[Key], unnamed: FieldPath) -> Field
     return unnamed
 
 
-def offered(names: Iterable[str]) -> tuple[str, ...]:
+def suggested(names: Iterable[str]) -> tuple[str, ...]:
     """Returns the first few names, as many as are suggested."""
     return tuple(names)[:_OFFERED]
 
@@ -183,7 +183,7 @@ class Queues:
 
     def suggested(self, queues: Mapping[str, Queue]) -> tuple[str, ...]:
         """Returns some leaves that take gangs, assuming that these are all queues."""
-        return offered(name for name in leaves(queues) if self.usable(queues[name]))
+        return suggested(name for name in leaves(queues) if self.usable(queues[name]))
 
     def judge(self, name: str, path: FieldPath, called: str, facts: ClusterFacts) -> Results:
         """Yields the problems of a queue, at the place that names it. Messages refer to the queue as `called`."""
@@ -225,7 +225,7 @@ def opted_in_queue(id: str, documentation: str, *, keys: Keys, judge: Judge, pas
     """Returns the rule about the queue of an opted-in workload."""
 
     def check(workload: OptedInWorkload, context: Context[Any]) -> Results:
-        uses = shared_checks.named(workload, keys(context), keys(context))
+        uses = shared_checks.name_uses(workload, keys(context), keys(context))
         # For a TrainJob's JobSet, the TrainJob may name a queue.
         if uses or not (isinstance(workload, JobSet) and train_job_of(workload)):
             holder, key = keys(context)[0]
@@ -234,7 +234,7 @@ def opted_in_queue(id: str, documentation: str, *, keys: Keys, judge: Judge, pas
             )
             # A group that something else makes is not in the profile's defaultQueue, unless its operator leaves it to
             # the objects that it makes.
-            if uses or place is not None or not made_elsewhere(workload):
+            if uses or place is not None or not has_foreign_gang(workload):
                 yield from judge_named(uses, context, judge, place or METADATA / holder / key)
 
     return rule(id, subject=Subject.OPTED_IN, passes=passes, fails=fails, documentation=documentation)(check)

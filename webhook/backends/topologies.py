@@ -56,7 +56,7 @@ def inexpressible(rule: str, path: FieldPath, value: Any, why: str, *, remedy: s
     return Inexpressible((Finding(path, value, why, remedy, rule=rule, fails_closed=True),))
 
 
-def unknown(rule: str, path: FieldPath, needs: str, part: str) -> Inexpressible:
+def unknown_fact(rule: str, path: FieldPath, needs: str, part: str) -> Inexpressible:
     """Returns the error for a PodGang whose translation needs an unknown fact, of that part of the facts."""
     return Inexpressible((), (Unjudged(path, needs, rule, part=part),))
 

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives import serialization
 from webhook.certificates.x509 import issued_by, names_missing, new_authority, new_leaf, pem
 from webhook.cluster.clock import MACHINE_CLOCK, Clock
 from webhook.errors import CertificateError, InputError
-from webhook.offline.whole_files import Opener, content_of, only_regular, replace_file
+from webhook.offline.whole_files import Opener, content_of, open_only_regular, replace_file
 
 CA_FILE, CERTIFICATE_FILE, KEY_FILE = "ca.crt", "tls.crt", "tls.key"
 
@@ -262,7 +262,7 @@ def read_regular(path: Path) -> bytes:
 
     Reading a pipe or device may block forever and stop the server.
     """
-    return _read(path, only_regular)
+    return _read(path, open_only_regular)
 
 
 def _read(path: Path, opener: Opener) -> bytes:

@@ -113,7 +113,12 @@ def status_of(snapshot: CertificateSnapshot, settings: Certificates) -> dict[str
         "selfManaged": kept,
         "step": _step(snapshot, settings).value if kept else None,
         "asked": [
-            name for name, requested in (("ca", stored.authority.rotation_requested), ("leaf", stored.serving.rotation_requested)) if requested
+            name
+            for name, requested in (
+                ("ca", stored.authority.rotation_requested),
+                ("leaf", stored.serving.rotation_requested),
+            )
+            if requested
         ],
         "authority": {
             "current": [

@@ -32,14 +32,14 @@ from webhook.cli.options import (
     ReferenceOutput,
     Scheduler,
     SchemaFiles,
-    assuming,
+    assume_release,
     configured,
     connected,
     console,
-    facts_there,
+    facts_of_options,
     judging_configuration,
     judging_files,
-    known_facts,
+    read_cluster_facts,
     settings_of,
 )
 from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, tell
@@ -137,13 +137,15 @@ def explain(  # noqa: PLR0913 - one parameter for each option
         raise typer.BadParameter("--namespace is for KIND/NAME, not for manifests")
     from webhook.cli.explanation_text import print_explanations
     from webhook.cli.options import documents_of
-    from webhook.offline.fact_files import with_field_names
+    from webhook.offline.fact_files import add_field_names
 
     config = judging_configuration(command, config)
     settings = settings_of(config, scheduler, grove)
-    cluster_facts = assuming(kubernetes, known_facts(facts, settings, kubeconfig, context, live=live), settings)
+    cluster_facts = assume_release(
+        kubernetes, facts_of_options(facts, settings, kubeconfig, context, live=live), settings
+    )
     documents = documents_of(paths)
-    cluster_facts = with_field_names(cluster_facts, schemas or ())
+    cluster_facts = add_field_names(cluster_facts, schemas or ())
     raise typer.Exit(print_explanations(documents, cluster_facts, settings, output, config))
 
 
@@ -203,25 +205,27 @@ def fit(  # noqa: PLR0913 - one parameter for each option
     - `rollcall fit jobset/train -n team-a --effort 100`
     - `rollcall fit --facts cluster/ -o svg train.yaml > train.svg`
     """
-    from webhook.cli.fit_text import documents_there, objects_named, print_fits, with_occupied
+    from webhook.cli.fit_text import add_occupied_room, object_references, print_fits, read_documents
     from webhook.cli.options import connected, documents_of, settings_there
 
-    if (references := objects_named(paths)) is not None:
+    if (references := object_references(paths)) is not None:
         if facts or live or kubernetes is not None:
             refused = "--facts, --live and --kubernetes are for manifests: KIND/NAME reads the cluster"
             raise typer.BadParameter(refused)
         access = connected(kubeconfig, context)
         settings = judging_files(settings_there(config, access), scheduler)
-        documents = documents_there(references, namespace, access)
-        cluster_facts = with_occupied(facts_there(settings, access), access)
+        documents = read_documents(references, namespace, access)
+        cluster_facts = add_occupied_room(read_cluster_facts(settings, access), access)
     else:
         if namespace is not None:
             raise typer.BadParameter("--namespace is for KIND/NAME, not for manifests")
         settings = settings_of(judging_configuration(command, config), scheduler)
-        cluster_facts = assuming(kubernetes, known_facts(facts, settings, kubeconfig, context, live=live), settings)
+        cluster_facts = assume_release(
+            kubernetes, facts_of_options(facts, settings, kubeconfig, context, live=live), settings
+        )
         documents = documents_of(paths)
         if live:
-            cluster_facts = with_occupied(cluster_facts, connected(kubeconfig, context))
+            cluster_facts = add_occupied_room(cluster_facts, connected(kubeconfig, context))
     raise typer.Exit(print_fits(documents, cluster_facts, settings, effort, output, strict=strict))
 
 
@@ -487,7 +491,7 @@ def test(
     from webhook.config.defaults import built_in_forms
     from webhook.model.facts import ClusterFacts
     from webhook.offline.configuration_file import load_shapes
-    from webhook.offline.fact_files import with_field_names
+    from webhook.offline.fact_files import add_field_names
     from webhook.offline.judgement import judge, kind_of, objects_in
     from webhook.offline.manifests import files_of, read_file
     from webhook.offline.worlds import one_world
@@ -497,7 +501,7 @@ def test(
     settings = replace(settings, kinds=settings.kinds.add_declared(shapes))
     tested = {form.group_kind for form in shapes}
     documents = [document for path in files_of([Path(sample) for sample in samples]) for document in read_file(path)]
-    cluster_facts = one_world(with_field_names(ClusterFacts()), documents, settings.kinds)
+    cluster_facts = one_world(add_field_names(ClusterFacts()), documents, settings.kinds)
     seen, code = 0, CLEAN
     for document in documents:
         objects = {at: manifest for manifest, at in objects_in(document.manifest)}
@@ -541,7 +545,7 @@ def _lines(workload: Any, cluster_facts: ClusterFacts, settings: Settings) -> It
     from webhook.offline.gang_tree import workload_tree
     from webhook.offline.pictures import gang_picture, tree_lines
     from webhook.offline.report_summary import counted
-    from webhook.offline.translation import translated
+    from webhook.offline.translation import translated_objects
     from webhook.offline.yaml_and_json import as_yaml_text
     from webhook.workloads.opted_in_gang import no_gang
     from webhook.workloads.shaped_workload import ShapedWorkload
@@ -558,7 +562,7 @@ def _lines(workload: Any, cluster_facts: ClusterFacts, settings: Settings) -> It
         known_by = ", ".join(f"{key}={value}" for key, value in sorted(labels.items()))
         yield f"a pod of {expected.part.name or workload.name} is known by {expected.chain}: {known_by or 'no label'}"
     profile = settings.profiles[settings.forced or settings.default]
-    for rendered in translated(workload, profile, cluster_facts, settings):
+    for rendered in translated_objects(workload, profile, cluster_facts, settings):
         yield ""
         yield from (f"# {line}" for comment in rendered.comment for line in comment.splitlines())
         if rendered.manifest.get("kind") != "Pod":

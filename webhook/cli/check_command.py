@@ -27,8 +27,8 @@ from webhook.cli.options import (
     Live,
     Scheduler,
     SchemaFiles,
-    assuming,
-    known_facts,
+    assume_release,
+    facts_of_options,
     settings_of,
 )
 from webhook.cli.output import CLEAN, REFUSED, UNREADABLE, as_json_text, change_line, tell
@@ -114,7 +114,7 @@ WriteFixes = Annotated[
 ShowFixes = Annotated[bool, typer.Option("--diff", help="Print what --fix would write, as a diff, and write nothing.")]
 
 
-def failing(fail_on: list[FailOn] | None, *, strict: bool) -> frozenset[FailOn]:
+def failure_conditions(fail_on: list[FailOn] | None, *, strict: bool) -> frozenset[FailOn]:
     """Returns what fails a check: errors always do."""
     return frozenset({FailOn.ERROR, *(fail_on or ()), *([FailOn.UNJUDGED] if strict else [])})
 
@@ -142,7 +142,7 @@ def _rules(written: list[str] | None, option: str) -> tuple[str, ...]:
     return rules
 
 
-def without(names: list[str], excluded: list[str] | None) -> list[str]:
+def remaining_inputs(names: list[str], excluded: list[str] | None) -> list[str]:
     """Returns the inputs without the excluded files: a folder that has some becomes its other files."""
     if not excluded:
         return names
@@ -386,7 +386,7 @@ def check(  # noqa: PLR0913 - one parameter for each option
     - `rollcall check --baseline known.json --exclude vendor -o github deploy/`
     - `rollcall check --config rollcall.yaml --diff deploy/`
     """
-    from webhook.offline.fact_files import with_field_names
+    from webhook.offline.fact_files import add_field_names
     from webhook.offline.fixed_files import add_fixes
     from webhook.offline.report import Report
     from webhook.offline.report_summary import ReportOptions, rules_by_id
@@ -394,20 +394,22 @@ def check(  # noqa: PLR0913 - one parameter for each option
     if fix or diff:
         require_fixable(paths, output, fix=fix, diff=diff)
     settings = settings_of(config, scheduler)
-    cluster_facts = assuming(kubernetes, known_facts(facts, settings, kubeconfig, context, live=live), settings)
+    cluster_facts = assume_release(
+        kubernetes, facts_of_options(facts, settings, kubeconfig, context, live=live), settings
+    )
     selection = selection_of(select, ignore)
     if write_to is not None and baseline is not None:
         raise typer.BadParameter("--baseline and --write-baseline exclude each other")
     accepted = None if no_suppress else baseline_of(baseline)
-    cluster_facts = with_field_names(cluster_facts, schemas or ())
-    inputs = without(paths, exclude)
+    cluster_facts = add_field_names(cluster_facts, schemas or ())
+    inputs = remaining_inputs(paths, exclude)
 
     def judged() -> tuple[Report, Worlds]:
         report = Report(selection, suppress=not no_suppress, baseline=accepted, rules=rules_by_id())
         return report, judge_inputs(inputs, report, cluster_facts, settings)
 
     report, worlds = judged()
-    options = ReportOptions(failing(fail_on, strict=strict), quiet, statistics, list_ignored)
+    options = ReportOptions(failure_conditions(fail_on, strict=strict), quiet, statistics, list_ignored)
     if diff:
         add_fixes(report, worlds.facts_for, settings, most=None)
         print_diff(report)

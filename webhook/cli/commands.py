@@ -61,14 +61,14 @@ class CommandGroup(TyperGroup):
             return super().parse_args(ctx, args)
 
 
-def with_our_classes(app: typer.Typer) -> None:
+def use_own_classes(app: typer.Typer) -> None:
     """Lets all commands below `app` be of these classes."""
     for command in app.registered_commands:
         command.cls = _Command
     for group in app.registered_groups:
         group.cls = CommandGroup
         if group.typer_instance is not None:
-            with_our_classes(group.typer_instance)
+            use_own_classes(group.typer_instance)
 
 
 def _require_no_file_as_option(args: list[str]) -> None:
@@ -85,11 +85,11 @@ def _plain_mistakes() -> Iterator[None]:
     try:
         yield
     except typer.BadParameter as error:
-        error.message = plainly(error.message)
+        error.message = plain_message(error.message)
         raise
 
 
-def plainly(message: str) -> str:
+def plain_message(message: str) -> str:
     """Returns Typer's message about a wrong value in our words, with the likely value."""
     match = _WRONG_CHOICE.fullmatch(message)
     if match is None:
@@ -248,7 +248,7 @@ def _built(name: str, entry: CommandEntry) -> AnyCommand:
         parent.add_typer(declared, name=name, rich_help_panel=entry.panel)
     else:
         parent.command(name, rich_help_panel=entry.panel)(declared)
-    with_our_classes(parent)
+    use_own_classes(parent)
     command: AnyCommand = typer.main.get_group(parent).commands[name]
     return command
 

@@ -29,8 +29,8 @@ from webhook.model.fields import FieldPath
 from webhook.model.findings import Action, Finding, printable, shown
 from webhook.offline.explanation import Edit, Explanation, SchedulerView, explain_document
 from webhook.offline.fit_report import fit_sentence, worst_of
-from webhook.offline.group_forest import FoundTree, trees_in
-from webhook.offline.judgement import Judgement, names_in
+from webhook.offline.group_forest import JudgedTree, trees_in
+from webhook.offline.judgement import Judgement, name_judgements
 from webhook.offline.manifests import Document
 from webhook.offline.pictures import drawing, flowchart, gang_picture, group_picture, tree_lines
 from webhook.offline.report import Position, finding_as_json, position_in
@@ -296,7 +296,7 @@ _NOT_TOLD = ("not known whether it can start", "cyan")
 _MOST_CAUSES = 5
 
 
-def print_tree(judged_tree: FoundTree, out: Console) -> None:
+def print_tree(judged_tree: JudgedTree, out: Console) -> None:
     """Prints the explanation of one tree."""
     print_head(judged_tree.place, f"{judged_tree.tree.kind} {judged_tree.tree.full_name}", out)
     answer, style = _TREE_ANSWERS.get(judged_tree.verdict.standing, _NOT_TOLD)
@@ -373,7 +373,7 @@ def print_explanations(
             raise InputError(document.source, str(error), document.line, 1) from None
         explained_documents += [ExplainedDocument(document, entry.at, entry.explanation) for entry in explained]
         places = {entry.at for entry in explained}
-        every = names_in(document.manifest, cluster_facts, settings)
+        every = name_judgements(document.manifest, cluster_facts, settings)
         others += [MisnamedObject(document, judgement) for judgement in every if judgement.at not in places]
     trees = trees_in(documents)
     _print(explained_documents, trees, others, output, config)
@@ -398,7 +398,7 @@ def _code_of(explanation: Explanation) -> int:
 
 def _print(
     explained_documents: list[ExplainedDocument],
-    trees: list[FoundTree],
+    trees: list[JudgedTree],
     misnamed_objects: list[MisnamedObject],
     output: Picture,
     config: Path | None,
@@ -434,7 +434,7 @@ def _print(
 
 def _json(
     explained_documents: list[ExplainedDocument],
-    trees: list[FoundTree],
+    trees: list[JudgedTree],
     misnamed_objects: list[MisnamedObject],
     assumed: list[str],
 ) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from webhook.cli.options import console
 from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, UNREADABLE, as_json_text, tell
 from webhook.config.settings import Settings
 from webhook.errors import FactsUnavailable, InputError, NotFound, RequestFailed, ReviewError, TooLarge
-from webhook.fit.feasibility import NowAnswer
+from webhook.fit.feasibility import RoomAnswer
 from webhook.fit.verdict import FitAnswer
 from webhook.model import grove
 from webhook.model.facts import ClusterFacts
@@ -78,7 +78,7 @@ _NAMED = re.compile(r"(?P<kind>[a-zA-Z]+)(\.[a-z0-9.-]+)?/(?P<name>[a-z0-9]([a-z
 _IS_FILE = (".yaml", ".yml", ".json")
 
 
-class NamedObject(NamedTuple):
+class ObjectReference(NamedTuple):
     """An object of a cluster, as it was named."""
 
     argument: str
@@ -86,7 +86,7 @@ class NamedObject(NamedTuple):
     name: str
 
 
-def objects_named(arguments: Sequence[str]) -> list[NamedObject] | None:
+def object_references(arguments: Sequence[str]) -> list[ObjectReference] | None:
     """Returns the arguments as objects that have gangs; None if they are files. Raises `typer.BadParameter`."""
     references = [_reference(argument) for argument in arguments]
     if not any(references):
@@ -96,7 +96,7 @@ def objects_named(arguments: Sequence[str]) -> list[NamedObject] | None:
     return [reference for reference in references if reference is not None]
 
 
-def _reference(argument: str) -> NamedObject | None:
+def _reference(argument: str) -> ObjectReference | None:
     matched = _NAMED.fullmatch(argument)
     paths = (Path(argument), Path(argument.partition("/")[0]))
     if matched is None or argument.endswith(_IS_FILE) or any(path.exists() for path in paths):
@@ -106,15 +106,15 @@ def _reference(argument: str) -> NamedObject | None:
         raise typer.BadParameter(
             f"{argument}: there is no such file, and the KIND of KIND/NAME must be one of {', '.join(_SHOWN)}"
         )
-    return NamedObject(argument, resource, matched["name"])
+    return ObjectReference(argument, resource, matched["name"])
 
 
-def documents_there(references: Sequence[NamedObject], namespace: str | None, access: Access) -> list[Document]:
+def read_documents(references: Sequence[ObjectReference], namespace: str | None, access: Access) -> list[Document]:
     """Returns the objects as documents. Raises `InputError` for one that does not exist, `FactsUnavailable`."""
     return asyncio.run(_documents(references, namespace or access.namespace or "default", access))
 
 
-async def _documents(references: Sequence[NamedObject], namespace: str, access: Access) -> list[Document]:
+async def _documents(references: Sequence[ObjectReference], namespace: str, access: Access) -> list[Document]:
     from webhook.cluster.client import Client
     from webhook.cluster.requests import read
 
@@ -150,7 +150,7 @@ async def _pods_of(client: Client, namespace: str, podgang: str) -> AsyncIterato
         yield {"apiVersion": "v1", "kind": PODS.api.kind, **raw}
 
 
-def with_occupied(facts: ClusterFacts, access: Access) -> ClusterFacts:
+def add_occupied_room(facts: ClusterFacts, access: Access) -> ClusterFacts:
     """Returns the facts with what holds room on the nodes of a cluster. Standard error says if that cannot be read."""
     from webhook.operations.cluster_facts import read_occupied
 
@@ -203,7 +203,7 @@ def _fields(entry: FitEntry) -> Iterator[tuple[str, str]]:
         yield "now", f"does not fit the nodes that there are: {entry.without_growth.why}; the cluster may grow"
     elif now is not None and not entry.never:
         yield "now", f"{now_words(now)} (an estimate)"
-        if now.answer is NowAnswer.SHORT:
+        if now.answer is RoomAnswer.SHORT:
             for words in leaving_words(now):
                 yield "go", f"{words} would have to go"
 
@@ -243,7 +243,7 @@ def print_fits(
 ) -> int:
     """Prints whether the gangs in the documents can start, and returns the exit code. Raises `InputError`."""
     worlds = Worlds(cluster_facts, documents, settings.kinds)
-    judged_documents = judged(documents, worlds, settings, effort)
+    judged_documents = judge_documents(documents, worlds, settings, effort)
     _print(judged_documents, worlds.remarks, output)
     if not judged_documents:
         tell("nothing to judge: no workload")
@@ -265,7 +265,7 @@ def _code_of(fits: list[DocumentFit], *, strict: bool) -> int:
     return REFUSED if strict and unknown else CLEAN
 
 
-def judged(documents: list[Document], worlds: Worlds, settings: Settings, effort: int) -> list[JudgedDocument]:
+def judge_documents(documents: list[Document], worlds: Worlds, settings: Settings, effort: int) -> list[JudgedDocument]:
     """Returns what is found in each document. Raises `InputError`."""
     judged_documents: list[JudgedDocument] = []
     every = (raw for document in documents for raw, _ in objects_in(document.manifest))

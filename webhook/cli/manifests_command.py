@@ -378,8 +378,8 @@ def everything_(  # noqa: PLR0913 - one parameter for each option
     - `rollcall manifests all --config rollcall.yaml --host-network --serving-port 10443 | kubectl apply -f -`
     """
     from webhook.cli.manifest_files import shadow_texts
-    from webhook.installation.installed_objects import everything
-    from webhook.installation.parameters import Options, Ports, named_by_content
+    from webhook.installation.installed_objects import installed_objects
+    from webhook.installation.parameters import Options, Ports, name_by_content
 
     ports = Ports(serving_port, next_port, health_port, reconciler_port)
     settings = _deciding(configured(config), failure_policy)
@@ -388,7 +388,7 @@ def everything_(  # noqa: PLR0913 - one parameter for each option
         namespace=namespace_of(namespace),
         configuration=None
         if config is None
-        else named_by_content(config.read_text(encoding="utf-8"), shadow_texts(config, settings)),
+        else name_by_content(config.read_text(encoding="utf-8"), shadow_texts(config, settings)),
         replicas=replicas,
         reconciler=_reconciler(settings, reconciler),
         cert_manager=_cert_manager(settings, cert_manager),
@@ -396,7 +396,7 @@ def everything_(  # noqa: PLR0913 - one parameter for each option
         network=chosen_network(ports, host_network=host_network, dns_policy=dns_policy, callers=callers or ()),
         clients=chosen_clients(client_ca, client_name or ()),
     )
-    _print(everything(settings, options), output)
+    _print(installed_objects(settings, options), output)
 
 
 @manifests_app.command()
@@ -447,12 +447,12 @@ def write(
 
     - `rollcall manifests write deploy --config rollcall.yaml && kubectl apply -k deploy/self-managed`
     """
+    from webhook.cli.manifest_files import manifest_texts
     from webhook.cli.manifest_files import write as write_files
-    from webhook.cli.manifest_files import written
 
     # Reports mistakes with their positions in the file.
     settings = configured(config)
-    write_files(folder, written(config, settings, namespace_of(namespace), image_of(image), folder))
+    write_files(folder, manifest_texts(config, settings, namespace_of(namespace), image_of(image), folder))
 
 
 def _deciding(settings: Settings, without_answer: FailurePolicy | None) -> Settings:
@@ -462,9 +462,9 @@ def _deciding(settings: Settings, without_answer: FailurePolicy | None) -> Setti
 
 
 def _reconciler(settings: Settings, requested: ReconcilerPlace | None) -> ReconcilerPlace:
-    from webhook.installation.parameters import placed
+    from webhook.installation.parameters import reconciler_place
 
-    place = placed(settings, requested)
+    place = reconciler_place(settings, requested)
     if requested is not None and place is not requested:
         raise typer.BadParameter(_KEY_APART, param_hint="--reconciler")
     return place

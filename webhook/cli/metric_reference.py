@@ -16,7 +16,7 @@ from webhook.cluster.access import Access
 from webhook.cluster.sockets import trusting_system
 from webhook.config.file import ShadowEntry, choosing_settings, shadow_of
 from webhook.config.settings import Enforcement, Settings
-from webhook.model.facts import NOTHING_KNOWN
+from webhook.model.facts import NO_FACTS
 from webhook.model.findings import Exceptions, RuleException
 from webhook.reconciler.manager import Reconciler
 from webhook.server.metrics import ConnectionMetrics
@@ -73,7 +73,7 @@ def metrics_of(settings: Settings) -> dict[str, list[MetricFamily]]:
     """Returns the metrics that each process exposes with these settings, by name."""
     # No request is sent: all series exist before the first answer.
     nowhere = Access("https://localhost", trusting_system(), lambda: None)
-    state = ServerState(settings, NOTHING_KNOWN, None)
+    state = ServerState(settings, NO_FACTS, None)
     state.follow(nowhere)
     reconciler = Reconciler(settings, nowhere)
     # The reconciler's port registers these.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from webhook.cli.check_command import FailOns, Ignore, Select, Strict, failing, selection_of
+from webhook.cli.check_command import FailOns, Ignore, Select, Strict, failure_conditions, selection_of
 from webhook.cli.options import (
     CONTEXT_OR_ALL,
     Format,
@@ -171,7 +171,7 @@ def audit(  # noqa: PLR0913 - one parameter for each option
     from webhook.config.defaults import force_scheduler
     from webhook.operations.audit_forms import fails
 
-    fails_on, selection = failing(fail_on, strict=strict), selection_of(select, ignore)
+    fails_on, selection = failure_conditions(fail_on, strict=strict), selection_of(select, ignore)
     new = None if config is None else configured(config)
     access = connected(kubeconfig, context)
     space = namespace_there(namespace, access, everywhere=everywhere)
@@ -183,7 +183,7 @@ def audit(  # noqa: PLR0913 - one parameter for each option
     shows = sys.stderr.isatty() if progress is None else progress
     audited = asyncio.run(_audited(access, settings, space, selection, shows=shows))
     _print_audit(audited, fails_on, output, _comparison(as_scheduler, config))
-    if fails(audited, failing(None, strict=False)):
+    if fails(audited, failure_conditions(None, strict=False)):
         raise typer.Exit(REFUSED)
     if not audited.complete:
         raise typer.Exit(NOT_EVALUATED)

@@ -42,7 +42,9 @@ def print_diagnosis(diagnosis: Diagnosis, out: Console) -> None:
 
 def summary(diagnosis: Diagnosis) -> str:
     """Returns one line: how many checks ran, and their results."""
-    counts = [counted(len(diagnosis.problems_of(level)), level.value) for level in Severity if diagnosis.problems_of(level)]
+    counts = [
+        counted(len(diagnosis.problems_of(level)), level.value) for level in Severity if diagnosis.problems_of(level)
+    ]
     if diagnosis.not_known:
         counts.append(f"{len({unknown.check for unknown in diagnosis.not_known})} not known")
     return ", ".join([counted(len(diagnosis.checks), "check"), *(counts or ["no problems found"])])
@@ -51,7 +53,9 @@ def summary(diagnosis: Diagnosis) -> str:
 def _print(problem: DiagnosedProblem, out: Console) -> None:
     symptom = problem.symptom
     out.print(Text.assemble((problem.level.value, _STYLES[problem.level]), f" {problem.check}"))
-    _fields(out, [("where", symptom.where), ("found", symptom.observation), ("why", symptom.why), ("do", symptom.remedy)])
+    _fields(
+        out, [("where", symptom.where), ("found", symptom.observation), ("why", symptom.why), ("do", symptom.remedy)]
+    )
 
 
 def _fields(out: Console, fields: list[tuple[str, str]]) -> None:

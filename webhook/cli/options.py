@@ -211,7 +211,7 @@ def facts_of(paths: Sequence[Path] | None, settings: Settings) -> ClusterFacts:
     return load_facts(paths or (), settings.kinds)
 
 
-def assuming(release: KubernetesRelease | None, facts: ClusterFacts, settings: Settings) -> ClusterFacts:
+def assume_release(release: KubernetesRelease | None, facts: ClusterFacts, settings: Settings) -> ClusterFacts:
     """Returns the facts with an assumed release of Kubernetes; standard error says so if the caller named none."""
     assumed = replace(facts, kubernetes=(release or NEWEST).value)
     names = settings.profiles if settings.forced is None else [settings.forced]
@@ -361,10 +361,10 @@ def _read(name: str) -> tuple[list[Document], list[InputError]]:
 
 def connected(kubeconfig: Path | None, context: str | None) -> Access:
     """Returns the access to a cluster that answers. Raises `AccessError`, `FactsUnavailable`."""
-    from webhook.cluster.access import find
+    from webhook.cluster.access import find_access
     from webhook.cluster.client import reach
 
-    access = find(kubeconfig, context)
+    access = find_access(kubeconfig, context)
     asyncio.run(reach(access))
     return access
 
@@ -420,7 +420,7 @@ Live = Annotated[
 ]
 
 
-def known_facts(
+def facts_of_options(
     paths: Sequence[Path] | None, settings: Settings, kubeconfig: Path | None, context: str | None, *, live: bool
 ) -> ClusterFacts:
     """Returns the facts in files, or those of the cluster. Raises `InputError`, `AccessError`, `FactsUnavailable`."""
@@ -431,10 +431,10 @@ def known_facts(
     if paths:
         raise typer.BadParameter("--live and --facts exclude each other: the cluster knows its own facts")
 
-    return facts_there(settings, connected(kubeconfig, context))
+    return read_cluster_facts(settings, connected(kubeconfig, context))
 
 
-def facts_there(settings: Settings, access: Access) -> ClusterFacts:
+def read_cluster_facts(settings: Settings, access: Access) -> ClusterFacts:
     """Returns the facts of a cluster. Raises `FactsUnavailable`."""
     import asyncio
 

@@ -141,8 +141,8 @@ def serve(  # noqa: PLR0913 - one parameter for each option
 
     # These import FastAPI and uvicorn; imported here, so that other commands start faster.
     from webhook.certificates.files import CA_FILE, CERTIFICATE_FILE, KEY_FILE, development_pair
-    from webhook.cluster.access import find, own_namespace
-    from webhook.installation.webhooks import installed_in
+    from webhook.cluster.access import find_access, pod_namespace
+    from webhook.installation.webhooks import installation_settings
     from webhook.server.serving import ServingPlan, run
     from webhook.server.state import ServerState
     from webhook.server.tls import PairFiles
@@ -151,9 +151,9 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 
     def listen(files: PairFiles, ca: Path | None) -> None:
-        state = ServerState(installed_in(settings, own_namespace() or NAMESPACE), cluster_facts, None)
+        state = ServerState(installation_settings(settings, pod_namespace() or NAMESPACE), cluster_facts, None)
         if not standalone:
-            state.follow(find(kubeconfig, context))
+            state.follow(find_access(kubeconfig, context))
         run(
             state,
             ServingPlan(
@@ -232,7 +232,7 @@ def reconcile(  # noqa: PLR0913 - one parameter for each option
     settings = configured(config)
 
     # These import uvicorn and an HTTP client; imported here, so that other commands start faster.
-    from webhook.cluster.access import find
+    from webhook.cluster.access import find_access
     from webhook.cluster.logs import configure
     from webhook.cluster.spans import started
     from webhook.reconciler.manager import Reconciler, reconcile_once
@@ -241,7 +241,7 @@ def reconcile(  # noqa: PLR0913 - one parameter for each option
 
     held = None if once or dry_run else lease_namespace
     reconciler = Reconciler(
-        settings, find(kubeconfig, context), namespace=namespace, lease_namespace=held, dry_run=dry_run
+        settings, find_access(kubeconfig, context), namespace=namespace, lease_namespace=held, dry_run=dry_run
     )
     with started(settings.tracing, "rollcall-reconciler"):
         if once:

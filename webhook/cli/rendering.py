@@ -11,7 +11,7 @@ import typer
 from webhook import admission
 from webhook.backends.base import Backend
 from webhook.cli.author_commands import Syntax
-from webhook.cli.options import KubernetesRelease, assuming, documents_of, facts_of
+from webhook.cli.options import KubernetesRelease, assume_release, documents_of, facts_of
 from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, as_json_text, tell
 from webhook.cluster.clock import MACHINE_CLOCK
 from webhook.config.settings import Settings
@@ -25,11 +25,17 @@ from webhook.model.grove import GROUP, SCHEDULER_GROUP, ClusterTopologyBinding, 
 from webhook.model.reading import Malformed, Manifest, mapping, text
 from webhook.model.topology_tree import tree_of
 from webhook.model.workload_record import OPTED_OUT
-from webhook.offline.fact_files import with_field_names
+from webhook.offline.fact_files import add_field_names
 from webhook.offline.judgement import judge, kind_of, profile_of
 from webhook.offline.manifests import Document
-from webhook.offline.omissions import supplied
-from webhook.offline.translation import gang_objects, name_scheduler_in_member, pods_of_set, shown_record, translated
+from webhook.offline.omissions import add_remedies
+from webhook.offline.translation import (
+    gang_objects,
+    name_scheduler_in_member,
+    pods_of_set,
+    shown_record,
+    translated_objects,
+)
 from webhook.offline.worlds import Worlds
 from webhook.offline.yaml_and_json import as_yaml_text
 from webhook.validators.opted_in_agreement import runtime, train_job_alone
@@ -81,7 +87,7 @@ def print_rendered(
     output: Syntax,
 ) -> int:
     """Prints what each workload in the files would get, and returns the exit code. Raises `InputError`."""
-    cluster_facts = with_field_names(assuming(kubernetes, facts_of(facts, settings), settings))
+    cluster_facts = add_field_names(assume_release(kubernetes, facts_of(facts, settings), settings))
     documents = documents_of(paths)
     worlds = Worlds(cluster_facts, documents, settings.kinds)
     for remark in worlds.remarks:
@@ -98,7 +104,10 @@ def print_rendered(
                 not_judged = not_judged or isinstance(rendered, LeftOut)
                 tell(f"{item.place(ROOT)}: {rendered}")
         except Inexpressible as refusal:
-            reasons: tuple[Finding | Unjudged, ...] = (*refusal.findings, *supplied(refusal.unjudged, cluster_facts))
+            reasons: tuple[Finding | Unjudged, ...] = (
+                *refusal.findings,
+                *add_remedies(refusal.unjudged, cluster_facts),
+            )
             for reason in reasons:
                 tell(f"{item.place(reason.at)}: {reason}")
             code = max(code, REFUSED if refusal.findings else NOT_EVALUATED)
@@ -199,7 +208,7 @@ def _workload(item: RenderedItem, facts: ClusterFacts, settings: Settings) -> It
     yield from (str(missing) for missing in verdict.unjudged if missing.rule == train_job_alone.id)
     named_later = _name_generated(item.manifest)
     workload = _view(item, settings)
-    objects = list(translated(workload, settings.profiles[verdict.scheduler or ""], facts, settings))
+    objects = list(translated_objects(workload, settings.profiles[verdict.scheduler or ""], facts, settings))
     for comment, desired in objects:
         yield Rendered("\n".join(map(printable, (*comment, *named_later))), desired)
     if not objects:

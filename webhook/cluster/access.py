@@ -44,18 +44,18 @@ class Access(NamedTuple):
     namespace: str | None = None
 
 
-def find(kubeconfig: Path | None = None, context: str | None = None, *, clock: Clock = MACHINE_CLOCK) -> Access:
+def find_access(kubeconfig: Path | None = None, context: str | None = None, *, clock: Clock = MACHINE_CLOCK) -> Access:
     """Returns the access to a cluster. Without `kubeconfig` it is the cluster of our pod, else that of $KUBECONFIG or
     ~/.kube/config, as for kubectl.
 
     Raises `AccessError`.
     """
     if kubeconfig is None and context is None and os.environ.get("KUBERNETES_SERVICE_HOST"):
-        return in_cluster()
-    return from_kubeconfig(kubeconfig, context, clock=clock)
+        return pod_access()
+    return kubeconfig_access(kubeconfig, context, clock=clock)
 
 
-def in_cluster(folder: Path | None = None) -> Access:
+def pod_access(folder: Path | None = None) -> Access:
     """Returns the access to the cluster of our pod. Raises `AccessError`."""
     folder = folder or SERVICE_ACCOUNT
     host = os.environ.get("KUBERNETES_SERVICE_HOST", "")
@@ -77,7 +77,7 @@ def in_cluster(folder: Path | None = None) -> Access:
     return Access(url, tls, authorization, server_name=_certified_name(host))
 
 
-def own_namespace(folder: Path | None = None) -> str | None:
+def pod_namespace(folder: Path | None = None) -> str | None:
     """Returns the namespace of our pod; None outside of a cluster."""
     try:
         return ((folder or SERVICE_ACCOUNT) / "namespace").read_text().strip() or None
@@ -85,7 +85,7 @@ def own_namespace(folder: Path | None = None) -> str | None:
         return None
 
 
-def from_kubeconfig(path: Path | None, context: str | None, *, clock: Clock = MACHINE_CLOCK) -> Access:
+def kubeconfig_access(path: Path | None, context: str | None, *, clock: Clock = MACHINE_CLOCK) -> Access:
     """Returns the access to the cluster of a kubeconfig. Raises `AccessError`."""
     # These imports take a fifth of a second and 35 MB, which a pod does not need.
     from kubernetes.client import Configuration  # noqa: PLC0415

@@ -26,7 +26,7 @@ from webhook.cluster.watch import Index, Watch, backoff, unread
 from webhook.config.settings import Settings, followed_projections
 from webhook.errors import FactsUnavailable, NotFound, NotModified, RequestFailed
 from webhook.model import grove
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.gang_objects import PART as GANG_OBJECTS
 from webhook.model.keys import SHAPED_WORKLOADS, Api, Needed, ObjectKey
 from webhook.model.known_kinds import PODS, kinds_of
@@ -252,7 +252,9 @@ class Lookup:
         resource = projection.resource
         if resource.namespaced and namespace is None:
             entries = projection.entries()
-            for raw in sequence((await self._client.get(requests.named(resource, name))).content.get("items")):
+            for raw in sequence(
+                (await self._client.get(requests.objects_by_name(resource, name))).content.get("items")
+            ):
                 if (read := projection.read(raw)) is not None:
                     entries[read[0]] = read[1]
             return entries.get(name)
@@ -331,7 +333,7 @@ class LiveFacts:
         """`changed` is called with the facts whenever a part is replaced, `touched` for every entry of a part that
         changes.
         """
-        self.facts = NOTHING_KNOWN
+        self.facts = NO_FACTS
         self.projections = (*general, *projections)
         self._client = client
         self._clock = clock

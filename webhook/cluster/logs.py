@@ -149,7 +149,7 @@ class _StandardError:
 log = structlog.get_logger("rollcall")
 
 
-def decided(endpoint: str, request: Request, verdict: Verdict) -> None:
+def log_verdict(endpoint: str, request: Request, verdict: Verdict) -> None:
     """Logs a call that changed or refused an object. Other calls are not logged."""
     log.info(
         verdict.decision,

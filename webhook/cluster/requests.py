@@ -186,7 +186,7 @@ def page(
     return ApiRequest(_collection(resource, namespace), params, accept)
 
 
-def named(resource: Resource, name: str) -> ApiRequest:
+def objects_by_name(resource: Resource, name: str) -> ApiRequest:
     """Returns the request for the objects of that name in all namespaces."""
     return page(resource, selector={"fieldSelector": f"metadata.name={name}"})
 

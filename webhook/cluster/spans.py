@@ -59,7 +59,7 @@ _NO_HEADERS: Mapping[str, str] = {}
 _tracer: Tracer | None = None
 
 
-def on() -> bool:
+def is_tracing() -> bool:
     """Returns whether traces are enabled, for callers that would have to collect attributes."""
     return _tracer is not None
 
@@ -94,7 +94,7 @@ def outgoing() -> Mapping[str, str]:
 
 
 @contextmanager
-def made_by(tracer: Tracer) -> Iterator[None]:
+def use_tracer(tracer: Tracer) -> Iterator[None]:
     """Makes spans with `tracer` in the context. Afterwards sends its remaining spans."""
     global _tracer  # noqa: PLW0603 - one for the process
     before, _tracer = _tracer, tracer
@@ -119,5 +119,5 @@ def started(settings: Tracing, service: str) -> Iterator[None]:
     except ImportError:
         why = "needs OpenTelemetry; pip install 'rollcall[tracing]'"
         raise ConfigurationError("configuration", [Problem("tracing.endpoint", settings.endpoint, why)]) from None
-    with made_by(OpenTelemetry(settings, service)):
+    with use_tracer(OpenTelemetry(settings, service)):
         yield

@@ -81,7 +81,9 @@ class Index:
         self._changed = changed
         self.entries: dict[Any, Any] = projection.entries() if entries is None else entries
         # Every known object, with its key and value.
-        self._objects: MutableMapping[ObjectKey, tuple[Any, Any]] = _OwnKeys(self.entries) if projection.keyed_by_object else {}
+        self._objects: MutableMapping[ObjectKey, tuple[Any, Any]] = (
+            _OwnKeys(self.entries) if projection.keyed_by_object else {}
+        )
         # Two objects may have the same key, as ElasticQuotas of two namespaces. For each key the objects that have it,
         # the latest last.
         self._sources: dict[Any, dict[ObjectKey, None]] = {}

@@ -151,7 +151,7 @@ class ShadowEntry(NamedTuple):
     settings: Settings | None = None
 
 
-def named_files(document: object) -> Iterator[str]:
+def shadow_file_names(document: object) -> Iterator[str]:
     """Yields the names of the files that the section of a configuration refers to, if they can be names of files."""
     entries = document.get("shadow") if isinstance(document, dict) else None
     for entry in entries if isinstance(entries, list) else ():

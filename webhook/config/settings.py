@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from webhook.backends.base import Backend, GangMember, PodChanges, PodPriority
 from webhook.errors import FactsUnavailable
 from webhook.fit.packing import NOTHING_STATED, FitSettings
-from webhook.model.admission_request import GROVE_OPERATORS, in_any_namespace
+from webhook.model.admission_request import GROVE_OPERATORS, user_pattern
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import LABELS
 from webhook.model.findings import NO_EXCEPTIONS, Action, Exceptions
@@ -28,7 +28,7 @@ from webhook.model.kueue import INSTALLED, KueueSettings
 from webhook.model.projections import Projection, Resource
 from webhook.model.workload_record import SCHEDULER_LABEL
 from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
-from webhook.validators.gang_scheduler import Choice, Chosen, namespace_choice
+from webhook.validators.gang_scheduler import Choice, OutsideChoice, namespace_choice
 from webhook.validators.registry import OF_OPTED_IN, BoundRule, IndexedRules, Proceed, Rule, Subject, go_on, seal_of
 from webhook.workloads.known_workloads import general_to_reconciler, general_to_server
 from webhook.workloads.kueue_integration import CheckMode
@@ -279,7 +279,7 @@ class Tenancy:
 
     def is_grove_operator(self, user: str) -> bool:
         """Returns whether pods that `user` creates are Grove's."""
-        return not {user, in_any_namespace(user)}.isdisjoint(self.grove_operators)
+        return not {user, user_pattern(user)}.isdisjoint(self.grove_operators)
 
 
 @dataclass(frozen=True, slots=True)
@@ -388,12 +388,16 @@ class Settings:
         at = LABELS / SCHEDULER_LABEL
         return Choice(self.forced, at, self.available, self.forced_by, forced=True, overrides=self.overrides)
 
-    def scheduler_of_namespace(self, facts: ClusterFacts, namespace: str) -> Chosen | None:
+    def scheduler_of_namespace(self, facts: ClusterFacts, namespace: str) -> OutsideChoice | None:
         """Returns the scheduler that a namespace chooses: by its label, else by the configuration."""
         chosen = namespace_choice(facts, namespace)
         if chosen is None and namespace in self.namespaces:
             configured = self.namespaces[namespace].scheduler
-            return None if configured is None else Chosen(configured, f"namespaces.{namespace} of the configuration")
+            return (
+                None
+                if configured is None
+                else OutsideChoice(configured, f"namespaces.{namespace} of the configuration")
+            )
         return chosen
 
     def permits_opt_out(self, namespace: str) -> bool:

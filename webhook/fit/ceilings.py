@@ -24,7 +24,7 @@ from webhook.fit.gang_shapes import GangShape, MemberShape
 from webhook.fit.packing import Ceiling, Ceilings, Need, Packing, PackingRole, PodsNeed, Room
 from webhook.fit.placement import Spot
 from webhook.fit.resource_requests import BY_CLASS, SLOTS, claims_of
-from webhook.fit.verdict import FitFamily, FitScope, Shortfall, Witness, amount, amount_of, counted
+from webhook.fit.verdict import FitFamily, FitScope, Shortfall, Witness, amount_text, count_text, resource_amount_text
 from webhook.model import kueue
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import LABELS, FieldPath, Item
@@ -41,7 +41,7 @@ from webhook.model.quantity import (
     rounded_up,
 )
 from webhook.model.reading import EMPTY, integer, mapping, sequence, text
-from webhook.model.resources import MOST_DEVICES, Claim, NamespaceQuota, QuotaScope, ResourceRange, in_namespace
+from webhook.model.resources import MOST_DEVICES, Claim, NamespaceQuota, QuotaScope, ResourceRange, objects_in_namespace
 from webhook.workloads.kueue_integration import Held, HeldBy
 
 # How many queues or quotas are tried for one that allows a gang.
@@ -55,7 +55,7 @@ def templates_of(shape: GangShape) -> dict[str, PodTemplate]:
     return {member.called: member.template for member in shape.members}
 
 
-def requested(role: PackingRole) -> Mapping[str, int]:
+def queue_request(role: PackingRole) -> Mapping[str, int]:
     """Returns what one pod of a role requests, without its slot on a node: no queue counts slots."""
     return {resource: amount for resource, amount in role.pods.request.items() if resource != SLOTS}
 
@@ -79,7 +79,7 @@ def demand_of(
 def allows(ceiling: Ceiling, shape: GangShape, roles: Mapping[str, PackingRole]) -> bool:
     """Returns whether a limit allows the pods that a gang needs, if it starts them all at one moment."""
     only = roles.keys() if ceiling.roles is None else ceiling.roles
-    demand = demand_of(shape, roles, ceiling.counted or requested, only)
+    demand = demand_of(shape, roles, ceiling.counted or queue_request, only)
     return all(demand.get(resource, 0) <= max(amount, 0) for resource, amount in ceiling.amounts.items())
 
 
@@ -111,7 +111,7 @@ def _readable(totals: Mapping[str, Fraction | None]) -> dict[str, Fraction]:
     return {name: amount for name, amount in totals.items() if amount is not None and amount <= MOST_COUNTED}
 
 
-def floors(exact: Mapping[str, Fraction]) -> dict[str, int]:
+def round_down(exact: Mapping[str, Fraction]) -> dict[str, int]:
     """Rounds amounts down to whole numbers."""
     return {name: rounded_down(name, amount) for name, amount in exact.items()}
 
@@ -154,7 +154,7 @@ def refusals_of(shape: GangShape, facts: ClusterFacts) -> tuple[tuple[Witness, .
         return (), ()
     if facts.limit_ranges is None:
         return (), ("the LimitRanges of the namespace are unknown",)
-    ranges = in_namespace(facts.limit_ranges, shape.namespace)
+    ranges = objects_in_namespace(facts.limit_ranges, shape.namespace)
     unknown = [_MANY_RANGES] if len(ranges) > _MOST_RANGES else []
     if not facts.is_whole("limit_ranges"):
         unknown.append("whether the namespace has other LimitRanges")
@@ -309,7 +309,7 @@ def namespace_ceilings(shape: GangShape, facts: ClusterFacts) -> Ceilings:
         return Ceilings()
     if facts.resource_quotas is None:
         return Ceilings(unknown=(_UNKNOWN_QUOTAS,))
-    quotas = in_namespace(facts.resource_quotas, shape.namespace)
+    quotas = objects_in_namespace(facts.resource_quotas, shape.namespace)
     others = () if facts.is_whole("resource_quotas") else (_OTHERS,)
     if not quotas:
         return Ceilings(unknown=others)
@@ -365,7 +365,7 @@ def _is_plain(resource: str) -> bool:
 
 def charge_of(template: PodTemplate, shape: GangShape, facts: ClusterFacts) -> Amounts:
     """Returns what one pod of a template counts against quotas, at least. Raises `Malformed`."""
-    requests, limits = floors(exact_requests(template)), floors(exact_limits(template))
+    requests, limits = round_down(exact_requests(template)), round_down(exact_limits(template))
     charge = {name: amount for name, amount in requests.items() if _is_plain(name)}
     # A quota counts no other resources than these with "requests.", though it may name them.
     extended = (name for name in requests if name.startswith(BY_CLASS) or ("/" in name and _NATIVE not in name))
@@ -463,7 +463,7 @@ def kueue_limits(by_kueue: Held, namespace: str, facts: ClusterFacts) -> KueueLi
     for pods in by_kueue.pod_sets:
         least = pods.count if pods.min_count is None else pods.min_count
         exact = exact_requests(pods.template)
-        requested.append({resource: needed * least for resource, needed in floors(exact).items()})
+        requested.append({resource: needed * least for resource, needed in round_down(exact).items()})
     resources = dict.fromkeys(resource for amounts in requested for resource, needed in amounts.items() if needed)
     refusals: list[Witness] = []
     unknown: list[str] = []
@@ -509,8 +509,8 @@ def _refusal(
         family=FitFamily.QUEUE,
         scope=FitScope.EVER,
         at=by_kueue.path or LABELS / kueue.QUEUE_NAME,
-        value=amount_of(resource, needed),
-        why=f"{what} {amount_of(resource, needed)}, and the ClusterQueue {shown(name)} gives {amount(resource, most)} "
+        value=resource_amount_text(resource, needed),
+        why=f"{what} {resource_amount_text(resource, needed)}, and the ClusterQueue {shown(name)} gives {amount_text(resource, most)} "
         "at most, so Kueue never admits it",
         remedy="request less, raise the quota, or name a LocalQueue of a larger ClusterQueue",
         condition=_CONDITION,
@@ -522,7 +522,7 @@ def _refusal(
 Weight = Callable[[PackingRole], int]
 
 
-def over_a_ceiling(packing: Packing, room: Room | None) -> Witness | None:
+def ceiling_witness(packing: Packing, room: Room | None) -> Witness | None:
     """Returns the proof that a set of the packing is above a ceiling, or None."""
     nodes_are_fixed = room is not None and not room.grows and room.unknown is None
     for ceiling in packing.ceilings:
@@ -538,7 +538,7 @@ def over_a_ceiling(packing: Packing, room: Room | None) -> Witness | None:
     return None
 
 
-def within_ceilings(spots: Iterable[Spot], need: Need, packing: Packing) -> bool:
+def keeps_ceilings(spots: Iterable[Spot], need: Need, packing: Packing) -> bool:
     """Returns whether a placement is within all ceilings."""
     pods: list[tuple[PackingRole, int]] = []
     for spot in spots:
@@ -604,8 +604,8 @@ def _witness(ceiling: Ceiling, resource: str, needed: int, limit: int, need: Nee
         family=ceiling.family,
         scope=ceiling.scope,
         at=ceiling.at or roles[0].at,
-        value=amount_of(resource, needed),
-        why=f"the gang requests at least {amount_of(resource, needed)}; {called} allows {amount_of(resource, limit)}",
+        value=resource_amount_text(resource, needed),
+        why=f"the gang requests at least {resource_amount_text(resource, needed)}; {called} allows {resource_amount_text(resource, limit)}",
         remedy=", or ".join(filter(None, (_smaller(roles, resource, needed - limit, need, weight), ceiling.cure)))
         or f"raise {called}, or request less",
         condition="C0",
@@ -620,5 +620,5 @@ def _smaller(roles: Sequence[PackingRole], resource: str, over: int, need: Need,
     role = max(roles, key=lambda role: counts[role.name] * weight(role))
     fewer = counts[role.name] - -(-over // weight(role))
     if fewer > 0:
-        return f"lower the minimum of {role.name} to {counted(fewer, 'pod')}"
-    return f"lower the {resource} that the gang requests by {amount_of(resource, over)}"
+        return f"lower the minimum of {role.name} to {count_text(fewer, 'pod')}"
+    return f"lower the {resource} that the gang requests by {resource_amount_text(resource, over)}"

@@ -97,7 +97,7 @@ def domains_in(
     return domains
 
 
-def outside(area: Area, partition: Partition, ground: Ground) -> tuple[int, ...]:
+def classes_in_no_domain(area: Area, partition: Partition, ground: Ground) -> tuple[int, ...]:
     """Returns the classes of an area that are in no domain."""
     of_nodes = domains_by_node(partition)
     return tuple(
@@ -182,7 +182,7 @@ class NeedPart:
 
     __slots__ = ("children", "content", "count", "key", "kind", "name", "need", "sums", "vector", "within")
 
-    def __init__(self, need: Need, kind: int, children: tuple[Child, ...], count: int, ground: Ground) -> None:
+    def __init__(self, need: Need, kind: int, children: tuple[EqualChildren, ...], count: int, ground: Ground) -> None:
         self.need = need
         self.name = need.role.name if isinstance(need, PodsNeed) else need.name
         self.kind = kind
@@ -215,7 +215,7 @@ class NeedPart:
         return tuple(vector)
 
 
-class Child(NamedTuple):
+class EqualChildren(NamedTuple):
     """A part and the indexes at which its parent has it."""
 
     part: NeedPart
@@ -229,7 +229,7 @@ def part_of(need: Need, ground: Ground) -> NeedPart:
     equal: dict[Any, list[int]] = {}
     for index, child in enumerate(need.needs):
         equal.setdefault(_key(child, ground), []).append(index)
-    children = tuple(Child(part_of(need.needs[some[0]], ground), tuple(some)) for some in equal.values())
+    children = tuple(EqualChildren(part_of(need.needs[some[0]], ground), tuple(some)) for some in equal.values())
     return NeedPart(need, -1, children, max(need.count, 0), ground)
 
 
@@ -241,11 +241,11 @@ def _key(need: Need, ground: Ground) -> Any:
     return need.count, within, tuple([_key(child, ground) for child in need.needs])
 
 
-def least(part: NeedPart, weights: Sequence[int]) -> int:
+def least_weight(part: NeedPart, weights: Sequence[int]) -> int:
     """Returns the smallest weight of pods that the part needs, where a pod of each kind has a weight."""
     if part.vector is not None:
         return sum(pods * weight for pods, weight in zip(part.vector, weights, strict=True) if pods)
-    values = sorted((least(child.part, weights), len(child.indexes)) for child in part.children)
+    values = sorted((least_weight(child.part, weights), len(child.indexes)) for child in part.children)
     total, left = 0, part.count
     for value, number in values:
         total += value * min(number, left)
@@ -253,7 +253,7 @@ def least(part: NeedPart, weights: Sequence[int]) -> int:
     return total
 
 
-def only(part: NeedPart, dead: frozenset[int], ground: Ground) -> NeedPart | None:
+def drop_children(part: NeedPart, dead: frozenset[int], ground: Ground) -> NeedPart | None:
     """Returns the part without its direct children at `dead` positions. None if too few are left."""
     children = tuple(child for index, child in enumerate(part.children) if index not in dead)
     if sum(len(child.indexes) for child in children) < part.count:
@@ -415,13 +415,13 @@ def needs_in(packing: Packing) -> Iterator[Need]:
         level = [child for need in level if isinstance(need, GroupNeed) for child in need.needs]
 
 
-def in_order(resources: Iterable[str]) -> list[str]:
+def sort_for_table(resources: Iterable[str]) -> list[str]:
     """Returns the resources with a column in a table, in order: devices, cpu, memory, others, pod slots."""
     columns = (resource for resource in resources if " " not in resource)
     return sorted(columns, key=lambda resource: (_LAST.get(resource, 0 if "/" in resource else 4), resource))
 
 
-def requested(packing: Packing) -> frozenset[str]:
+def requested_resources(packing: Packing) -> frozenset[str]:
     """Returns the resources that a pod of the gang requests, and the pod slots."""
     return frozenset(
         resource for role in roles_of(packing.sets) for resource, amount in role.pods.request.items() if amount
@@ -431,7 +431,7 @@ def requested(packing: Packing) -> frozenset[str]:
 def domain_rooms_of(packing: Packing, room: Room, free: Room | None = None) -> tuple[DomainRoom, ...]:
     """Returns the domains of the outermost partition that the gang requires, by name; or all nodes as one."""
     partition = next(iter(partitions_of(packing)), None)
-    resources = requested(packing)
+    resources = requested_resources(packing)
     total, nodes = _sums(room.classes, partition, resources)
     left = {} if free is None else _sums(free.classes, partition, resources)[0]
     nothing = dict.fromkeys(resources, 0)

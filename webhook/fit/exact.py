@@ -19,10 +19,10 @@ from webhook.fit.domains import (
     NeedPart,
     PartContent,
     Path,
+    classes_in_no_domain,
     content_of,
     domains_in,
     free_vector,
-    outside,
     partitions_below,
 )
 from webhook.fit.ground import Area, Ground
@@ -285,7 +285,7 @@ class TooLargeError(Exception):
     """Raised when there is too much to look at."""
 
 
-class Filled(NamedTuple):
+class FilledNode(NamedTuple):
     """A node with pods: its area and shape, the pods by kind, and the places of the needs that they are of. `pool` is
     where its pods may be counted: the items that are in its domain, by path, and the free pods.
     """
@@ -301,7 +301,7 @@ class Arrangement(NamedTuple):
     """Nodes with pods, and the content that they hold."""
 
     content: PartContent
-    nodes: tuple[Filled, ...]
+    nodes: tuple[FilledNode, ...]
 
 
 class Exact:
@@ -319,7 +319,7 @@ class Exact:
                 return Arrangement(content, tuple(nodes))
         return None
 
-    def _content(self, content: PartContent, area: Area) -> list[Filled] | None:
+    def _content(self, content: PartContent, area: Area) -> list[FilledNode] | None:
         if not content.items:
             most = free_vector(content.free, self.ground.kinds)
             steps = self._reached(area, self._space(most))
@@ -389,16 +389,16 @@ class Exact:
 
     def _nodes(
         self, steps: Steps, vector: Sequence[int], area: Area, items: tuple[tuple[Path, NeedPart], ...]
-    ) -> Iterator[Filled]:
+    ) -> Iterator[FilledNode]:
         for source, pods in steps.back(vector):
             if isinstance(source, Steps):
                 yield from self._nodes(source, pods, area, items)
             elif isinstance(source, int):
-                yield Filled(area, source, pods, items, area.ordinal)
+                yield FilledNode(area, source, pods, items, area.ordinal)
 
     def _in_domains(
         self, items: Sequence[DomainItem], others: Sequence[DomainItem], content: PartContent, area: Area
-    ) -> list[Filled] | None:
+    ) -> list[FilledNode] | None:
         """Returns the nodes with pods, where each domain takes some of the items, and pods that may be anywhere."""
         ground = self.ground
         vectors = [_vector(item) for item in items]
@@ -424,7 +424,7 @@ class Exact:
             for number in range(domain.number):
                 if not steps.add(patterns, (domain, number, reached), self.budget):
                     break
-        rest = ground.area(outside(area, within, ground))
+        rest = ground.area(classes_in_no_domain(area, within, ground))
         for shape, count in rest.counts if any(free) else ():
             patterns = [(*(0 for _ in items), *pattern) for pattern in patterns_on(shape, free, ground, self.budget)]
             for _ in range(count):
@@ -464,13 +464,13 @@ class Exact:
         items: Sequence[DomainItem],
         vectors: Sequence[Sequence[int]],
         rest: Area,
-    ) -> list[Filled]:
+    ) -> list[FilledNode]:
         waiting = [list(item.paths) for item in items]
-        nodes: list[Filled] = []
+        nodes: list[FilledNode] = []
         for source, taken in steps.back(goal):
             ways, pods = taken[: len(items)], taken[len(items) :]
             if isinstance(source, int):
-                nodes.append(Filled(rest, source, pods, ()))
+                nodes.append(FilledNode(rest, source, pods, ()))
                 continue
             assert isinstance(source, tuple)  # noqa: S101 - the only other source
             domain, number, reached = source
@@ -498,7 +498,7 @@ def _vector(item: DomainItem) -> tuple[int, ...]:
     return item.part.vector
 
 
-def pools(content: PartContent, filled: Filled) -> Iterator[tuple[Path, int, int]]:
+def pools(content: PartContent, filled: FilledNode) -> Iterator[tuple[Path, int, int]]:
     """Yields the places of the pods that may be on a node: those of the items in its domain, then the free ones."""
     for path, part in filled.items:
         inner = content_of(part, path)

@@ -14,7 +14,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Any, NamedTuple
 
-from webhook.fit.ceilings import over_a_ceiling, within_ceilings
+from webhook.fit.ceilings import ceiling_witness, keeps_ceilings
 from webhook.fit.domains import (
     DomainRoom,
     EqualDomains,
@@ -32,7 +32,7 @@ from webhook.fit.exact import Exact, TooLargeError, TooManyError, spots_of
 from webhook.fit.first_fit import ORDERS, FirstFit
 from webhook.fit.ground import Area, Ground, ground_of
 from webhook.fit.packing import GroupNeed, Need, NodeClass, Packing, PackingRole, Partition, PodReading, PodsNeed, Room
-from webhook.fit.placement import Spot, holds, placed
+from webhook.fit.placement import Spot, holds, placement_of
 from webhook.fit.refutation import Refusal, Refuter, nearness, no_node_admits, witness_of
 from webhook.fit.resource_requests import GPU_PARTS, GPUS, is_gpu_name
 from webhook.fit.verdict import (
@@ -46,7 +46,7 @@ from webhook.fit.verdict import (
     Shortfall,
     StepBudget,
     Witness,
-    counted,
+    count_text,
     sentence_list,
 )
 from webhook.model.facts import ClusterFacts
@@ -218,7 +218,7 @@ class _Trial:
             alone = max((self.ground.floors_in(area)[kind] for area in self._areas(self.need)), default=0)
             most = self._largest(min(count - 1, alone), partial(_with_pods, name, self.need))
             if most:
-                return f"lower the minimum of {name} to {counted(most, 'pod')}"
+                return f"lower the minimum of {name} to {count_text(most, 'pod')}"
         if isinstance(self.need, GroupNeed) and self.need.count > 1 and not witness.members:
             group = self.need
             most = self._largest(group.count - 1, lambda number: replace(group, count=number))
@@ -319,7 +319,7 @@ def judge(packing: Packing, room: Room | None, steps: int = STEPS) -> FitVerdict
         return FitVerdict(FitAnswer.UNKNOWN, causes=packing.unknown, assumptions=packing.assumptions)
     grows = room is None or room.grows or room.unknown is not None
     witness = next((witness for witness in packing.witnesses if witness.scope is FitScope.EVER or not grows), None)
-    witness = witness or over_a_ceiling(packing, room)
+    witness = witness or ceiling_witness(packing, room)
     if witness is not None:
         return _never(witness, packing, budget)
     if room is None:
@@ -345,13 +345,13 @@ def _on_nodes(packing: Packing, room: Room, budget: StepBudget) -> FitVerdict:
     causes = tuple(dict.fromkeys(outcome.cause for _, outcome in outcomes if outcome.cause))
     causes += _unsure(packing, roles, room)
     for need, outcome in outcomes:
-        if outcome.spots is not None and not within_ceilings(outcome.spots, need, packing):
+        if outcome.spots is not None and not keeps_ceilings(outcome.spots, need, packing):
             causes += ("a placement was found, and it is above a quota; another choice of its groups may not be",)
     if causes:
         return _unknown(causes, packing, budget)
     placement: list[PlacedPods] = []
     for need, outcome in outcomes:
-        placement += placed(outcome.spots or (), need, room)
+        placement += placement_of(outcome.spots or (), need, room)
     return FitVerdict(
         FitAnswer.FITS,
         causes=packing.unjudged,
@@ -394,7 +394,7 @@ _MOST_GANGS = 200
 _MOST_ALONE = 50
 
 
-class NowAnswer(StrEnum):
+class RoomAnswer(StrEnum):
     """Whether there is room now."""
 
     ROOM = "room"
@@ -403,7 +403,7 @@ class NowAnswer(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Leaving:
+class GangsToEvict:
     """Running gangs that would have to go: those of the gang's own namespace by name, of others only their number."""
 
     gangs: tuple[str, ...] = ()
@@ -411,17 +411,17 @@ class Leaving:
 
 
 @dataclass(frozen=True, slots=True)
-class Now:
+class RoomEstimate:
     """The estimate. With room: the domains of the placement, or its nodes. Short: why, the domain that comes nearest,
     what it lacks, and who would have to go; `leaving` is None if that would not be enough, or is not known.
     """
 
-    answer: NowAnswer
+    answer: RoomAnswer
     domains: tuple[str, ...] = ()
     why: str = ""
     nearest: str | None = None
     short: tuple[Shortfall, ...] = ()
-    leaving: Leaving | None = None
+    leaving: GangsToEvict | None = None
     placement: tuple[PlacedPods, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
@@ -439,21 +439,21 @@ class Now:
         }
 
 
-def as_stated(resource: str, amount: int) -> PodAmounts:
+def stated_amounts(resource: str, amount: int) -> PodAmounts:
     """Returns an amount under its own name."""
     return ((resource, amount),)
 
 
-def as_gpus_of_kai(resource: str, amount: int) -> PodAmounts:
+def kai_amounts(resource: str, amount: int) -> PodAmounts:
     """Returns an amount as KAI counts it: every name that ends in "gpu" is the GPUs of a node, whole and in parts."""
     if not is_gpu_name(resource):
         return ((resource, amount),)
     return (GPUS, amount), (GPU_PARTS, 1000 * amount)
 
 
-def counted_by(reading: PodReading) -> Callable[[str, int], PodAmounts]:
+def amount_reader(reading: PodReading) -> Callable[[str, int], PodAmounts]:
     """Returns how a scheduler counts what pods on nodes use."""
-    return as_gpus_of_kai if reading.requests.kai_gpus else as_stated
+    return kai_amounts if reading.requests.kai_gpus else stated_amounts
 
 
 class Usage(NamedTuple):
@@ -465,10 +465,10 @@ class Usage(NamedTuple):
     reservations: Mapping[str, Reservation] = {}
     closed: frozenset[str] = frozenset()
     lost: Mapping[str, PodAmounts] = {}
-    counted: Callable[[str, int], PodAmounts] = as_stated
+    counted: Callable[[str, int], PodAmounts] = stated_amounts
 
     @classmethod
-    def from_facts(cls, facts: ClusterFacts, counted: Callable[[str, int], PodAmounts] = as_stated) -> Usage:
+    def from_facts(cls, facts: ClusterFacts, counted: Callable[[str, int], PodAmounts] = stated_amounts) -> Usage:
         """Returns what is used, by the facts of a cluster whose pods on nodes are known."""
         nodes = (facts.nodes or {}).values()
         return cls(
@@ -528,32 +528,34 @@ def free_room(room: Room, usage: Usage, without: Collection[ObjectKey] = ()) -> 
     return replace(room, classes=tuple(classes), grows=False, memo={})
 
 
-def now_of(packing: Packing, room: Room, usage: Usage, gang: ObjectKey, steps: int = STEPS) -> Now:
+def now_of(packing: Packing, room: Room, usage: Usage, gang: ObjectKey, steps: int = STEPS) -> RoomEstimate:
     """Returns whether a gang fits now. `gang` is its namespace and name: what its own pods use counts as free."""
     now, nearest = _estimate(packing, room, usage, gang, steps)
-    if now.answer is not NowAnswer.SHORT:
+    if now.answer is not RoomAnswer.SHORT:
         return now
     return replace(now, leaving=_leaving(_nodes_only(packing), room, usage, gang, nearest, steps))
 
 
-def room_now(packing: Packing, room: Room, usage: Usage, gang: ObjectKey, steps: int = STEPS) -> Now:
+def room_now(packing: Packing, room: Room, usage: Usage, gang: ObjectKey, steps: int = STEPS) -> RoomEstimate:
     """Returns the estimate without who would have to go: that takes a judgement for each of them."""
     return _estimate(packing, room, usage, gang, steps)[0]
 
 
-def _estimate(packing: Packing, room: Room, usage: Usage, gang: ObjectKey, steps: int) -> tuple[Now, DomainRoom | None]:
+def _estimate(
+    packing: Packing, room: Room, usage: Usage, gang: ObjectKey, steps: int
+) -> tuple[RoomEstimate, DomainRoom | None]:
     """Returns the estimate, and if there is no room, the domain that comes nearest."""
     free = free_room(room, usage, [gang])
     rooms = domain_rooms_of(packing, room, free)
     verdict = judge(_nodes_only(packing), free, steps)
     if verdict.answer is FitAnswer.FITS:
-        return Now(NowAnswer.ROOM, _places_in(verdict, rooms), placement=verdict.placement), None
+        return RoomEstimate(RoomAnswer.ROOM, _places_in(verdict, rooms), placement=verdict.placement), None
     witness = verdict.witness
     if witness is None:
-        return Now(NowAnswer.UNKNOWN, why="; ".join(verdict.causes)), None
+        return RoomEstimate(RoomAnswer.UNKNOWN, why="; ".join(verdict.causes)), None
     nearest = _nearest(rooms, witness.domain, witness.shortfalls)
     called = None if nearest is None else nearest.called
-    return Now(NowAnswer.SHORT, why=witness.why, nearest=called, short=witness.shortfalls), nearest
+    return RoomEstimate(RoomAnswer.SHORT, why=witness.why, nearest=called, short=witness.shortfalls), nearest
 
 
 def _nodes_only(packing: Packing) -> Packing:
@@ -584,7 +586,7 @@ def _nearest(domains: Sequence[DomainRoom], domain_name: str | None, short: Sequ
 
 def _leaving(
     packing: Packing, room: Room, usage: Usage, gang: ObjectKey, domain: DomainRoom | None, steps: int
-) -> Leaving | None:
+) -> GangsToEvict | None:
     """Returns a small set of running gangs without which the gang would fit, or None if there is none."""
     if domain is None:
         return None
@@ -597,7 +599,7 @@ def _leaving(
     if chosen is None:
         return None
     names = tuple(sorted(name for namespace, name in chosen if namespace == gang[0]))
-    return Leaving(names, len(chosen) - len(names))
+    return GangsToEvict(names, len(chosen) - len(names))
 
 
 def _smallest(running: Sequence[ObjectKey], enough: Callable[[Sequence[ObjectKey]], bool]) -> list[ObjectKey] | None:

@@ -54,7 +54,7 @@ class PlacementState:
         return self.before
 
 
-def cut(bins: Sequence[Bin], ordinal: int) -> tuple[Bin, ...]:
+def split_bins(bins: Sequence[Bin], ordinal: int) -> tuple[Bin, ...]:
     """Returns the bins with the node of that number in a bin of its own."""
     parts: list[Bin] = []
     for nodes in bins:
@@ -68,7 +68,7 @@ def cut(bins: Sequence[Bin], ordinal: int) -> tuple[Bin, ...]:
     return tuple(parts)
 
 
-class Order(NamedTuple):
+class PlacementOrder(NamedTuple):
     """In which order pods and domains are tried: `scarce`: the kinds first that have least room left, not the largest;
     `roomy`: the domains with most room first.
     """
@@ -79,13 +79,13 @@ class Order(NamedTuple):
 
 # The path of pods that several equal parts have together begins so.
 _COPIES = (-1,)
-ORDERS = (Order(scarce=False, roomy=True), Order(scarce=True, roomy=False))
+ORDERS = (PlacementOrder(scarce=False, roomy=True), PlacementOrder(scarce=True, roomy=False))
 
 
 class FirstFit:
     """Places parts on one ground."""
 
-    def __init__(self, ground: Ground, budget: StepBudget, order: Order) -> None:
+    def __init__(self, ground: Ground, budget: StepBudget, order: PlacementOrder) -> None:
         self.ground = ground
         self.budget = budget
         self.order = order
@@ -302,7 +302,7 @@ class FirstFit:
             number = self._counts[index] if self._pooled else ground.number(index)
             bins = (Bin(0, number, ground.shapes[shape].capacity, (0,) * ground.kinds),)
         if area.ordinal is not None:
-            bins = cut(bins, area.ordinal)
+            bins = split_bins(bins, area.ordinal)
         new: list[Bin] = []
         # Nodes with pods come first.
         for nodes in sorted(bins, key=lambda nodes: not any(nodes.taken)):

@@ -36,7 +36,7 @@ from webhook.workloads.opted_in_gang import OptedInGang, gangs_of, no_gang
 from webhook.workloads.opted_in_workload import OptedInWorkload, Part
 from webhook.workloads.pod_clique_set import Clique, GroupCliques, PodCliqueSet, Topology
 from webhook.workloads.shaped_workload import ShapedWorkload
-from webhook.workloads.trainjob import MadeJobSet
+from webhook.workloads.trainjob import TrainerJobSet
 from webhook.workloads.volcano_job import QUEUE, SCHEDULER, is_volcano_job, least_pods, minimum_of
 
 
@@ -192,7 +192,7 @@ def shapes_of_workload(workload: OptedInWorkload, volcano: str | None = None) ->
     if workload.together is not None:
         # Its LeaderWorkerSets, which have the template of the leader too, are judged when they are made.
         return []
-    if isinstance(workload, MadeJobSet):
+    if isinstance(workload, TrainerJobSet):
         # The runtime's pods are not the TrainJob's if it is over, or may change what they need.
         train_job = workload.train_job
         if train_job.finished or _is_deleted(train_job.raw) or changes_pods(workload):
@@ -434,7 +434,7 @@ class _SetShapes:
         return _Domain()
 
 
-def changes_pods(workload: MadeJobSet) -> bool:
+def changes_pods(workload: TrainerJobSet) -> bool:
     """Returns whether a TrainJob may change what its runtime's pods need, in a way that the JobSet here lacks."""
     spec = workload.train_job.spec
     if not workload.resources_known:
@@ -509,7 +509,9 @@ def shape_of_templates(podgang: PodGang, pods: Mapping[str, Sequence[PodTemplate
     members, left_out = [], []
     for member in podgang.members:
         templates = pods.get(member.name, ())
-        if not templates or any(kept(templates[0]) != kept(other) for other in templates[1:]):
+        if not templates or any(
+            scheduling_signature(templates[0]) != scheduling_signature(other) for other in templates[1:]
+        ):
             if member.min_replicas > 0:
                 left_out.append(f"the pods of {member.name}, which {'differ' if templates else 'are missing'}")
             continue
@@ -544,7 +546,7 @@ def shape_of_templates(podgang: PodGang, pods: Mapping[str, Sequence[PodTemplate
     )
 
 
-def kept(template: PodTemplate) -> str:
+def scheduling_signature(template: PodTemplate) -> str:
     """Returns what two pods must have in common to be equal for a scheduler."""
     spec = template.spec
     parts: dict[str, Any] = {field: spec.get(field) for field in _OF_PODS if spec.get(field)}

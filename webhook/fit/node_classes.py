@@ -87,7 +87,7 @@ def template_amounts(template: NodeTemplate) -> dict[str, int]:
     return amounts
 
 
-class Same:
+class Identity:
     """A value that is equal only to itself. It stays alive as long as the key that it is a part of."""
 
     __slots__ = ("value",)
@@ -96,7 +96,7 @@ class Same:
         self.value = value
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and self.value is other.value
+        return isinstance(other, Identity) and self.value is other.value
 
     def __hash__(self) -> int:
         return id(self.value)
@@ -111,7 +111,7 @@ class NodeTraits(NamedTuple):
     resources: tuple[str, ...]
     read: tuple[str, ...]
     shown: tuple[str, ...]
-    members: tuple[Same, ...]
+    members: tuple[Identity, ...]
     with_devices: bool
     # Whether the domains of all nodes count, also of those that no role may use: a spread constraint counts them.
     every_domain: bool
@@ -175,7 +175,7 @@ def traits_of(packing: Packing) -> NodeTraits:
         tuple(sorted(resources)),
         tuple(sorted(read)),
         tuple(sorted(shown)),
-        tuple(map(Same, objects.values())),
+        tuple(map(Identity, objects.values())),
         any(role.pods.devices or role.pods.shared_devices for role in roles.values()),
         any(role.pods.spread for role in roles.values()),
     )
@@ -207,18 +207,18 @@ class _TooManyChecksError(Exception):
     """The roles of a gang, and the nodes, differ too much."""
 
 
-class Around(NamedTuple):
+class RoomConditions(NamedTuple):
     """What else a room depends on. `by_class` are extended resources that a DeviceClass stands for, and of which
     therefore every node may have some. `gpus_unknown`: ResourceSlices may have GPUs that are not known.
     """
 
     reading: PodReading
-    settings: Same
+    settings: Identity
     grows: bool
     startup_taints: frozenset[Taint]
     by_class: frozenset[str]
     gpus_unknown: bool
-    devices: Same | None
+    devices: Identity | None
 
     def devices_of(self, name: str) -> Mapping[str, int]:
         """Returns the devices of a node by driver."""
@@ -229,7 +229,7 @@ class Around(NamedTuple):
 class NodeView:
     """The classes of the nodes for one question about them. It is kept with the nodes."""
 
-    def __init__(self, traits: NodeTraits, around: Around) -> None:
+    def __init__(self, traits: NodeTraits, around: RoomConditions) -> None:
         self._traits = traits
         self._around = around
         by_memory = (GPU_MEMORY_LABEL,) if GPU_MEMORY in traits.resources else ()
@@ -529,14 +529,14 @@ def room_of(
     if len({*traits.read, *traits.shown}) > _MOST_KEYS:
         return Room((), unknown="the gang names too many labels of nodes")
     with_devices = devices if traits.with_devices or reading.gpus_by_claims else None
-    around = Around(
+    around = RoomConditions(
         reading,
-        Same(settings),
+        Identity(settings),
         growth_of(facts, settings).grows,
         startup_taints(facts),
         frozenset(_named_by_class(traits, facts, reading)),
         _claims_unknown(traits, facts, reading, devices),
-        None if with_devices is None else Same(with_devices),
+        None if with_devices is None else Identity(with_devices),
     )
     return nodes.view((traits, around), lambda: _KeptRoom(traits, around)).room(nodes)
 
@@ -575,7 +575,7 @@ def _claims_unknown(traits: NodeTraits, facts: ClusterFacts, reading: PodReading
 class _KeptRoom:
     """The room of one question. It stays the same object while a gang cannot see that a node changed."""
 
-    def __init__(self, traits: NodeTraits, around: Around) -> None:
+    def __init__(self, traits: NodeTraits, around: RoomConditions) -> None:
         settings: FitSettings = around.settings.value
         self._view = NodeView(traits, around)
         self._traits = traits
@@ -610,7 +610,7 @@ class _KeptRoom:
         return Room(classes, self._around.grows, unsure=frozenset(unsure))
 
 
-def _future_nodes(template: NodeTemplate, traits: NodeTraits, around: Around) -> NodeClass:
+def _future_nodes(template: NodeTemplate, traits: NodeTraits, around: RoomConditions) -> NodeClass:
     """Returns the class of the nodes that a node group of the configuration may get."""
     # It has no ResourceSlice yet, and the configuration does not tell its devices.
     devices = around.devices_of(_NO_NODE)
@@ -629,7 +629,7 @@ def _future_nodes(template: NodeTemplate, traits: NodeTraits, around: Around) ->
 
 
 def _unsure(
-    classes: Iterable[NodeClass], stopped: frozenset[str], nodes: Nodes, traits: NodeTraits, around: Around
+    classes: Iterable[NodeClass], stopped: frozenset[str], nodes: Nodes, traits: NodeTraits, around: RoomConditions
 ) -> Iterator[str]:
     """Yields the requested resources of which nodes may have more than is known, as some node states none."""
     if any(is_gpu_name(resource) for resource in stopped):

@@ -22,13 +22,13 @@ from webhook.fit.pod_needs import (
     affinity_left_out,
     apart_left_out,
     apart_of,
-    mutual,
+    mutual_needs,
     overhead_left_out,
     ports_of,
     spread_left_out,
     spread_of,
 )
-from webhook.fit.resource_requests import OF_KUBERNETES, RequestRules, requests_of, with_devices
+from webhook.fit.resource_requests import OF_KUBERNETES, RequestRules, add_device_needs, requests_of
 from webhook.fit.verdict import FitFamily, FitScope, FitVerdict, Witness
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import FieldPath
@@ -422,9 +422,9 @@ def roles_of(shape: GangShape, reading: PodReading, claimed: ClusterFacts | None
         pods = needs_of(
             member.template, reading, templates, stored=shape.stored, namespace=shape.namespace, written=written
         )
-        needs[name] = pods if claimed is None else with_devices(pods, member, shape, claimed)
+        needs[name] = pods if claimed is None else add_device_needs(pods, member, shape, claimed)
     if not reading.both_ways:
-        needs = mutual(needs)
+        needs = mutual_needs(needs)
     return Roles({name: PackingRole(name, needed[name].at, pods) for name, pods in needs.items()})
 
 
@@ -440,24 +440,24 @@ def _written(shape: GangShape) -> Mapping[str, Mapping[str, str]]:
     return written
 
 
-def pods_one_by_one(shape: GangShape, roles: Roles) -> Packing:
+def pack_pods_apart(shape: GangShape, roles: Roles) -> Packing:
     """Returns the packing of a scheduler that starts each pod alone."""
     return Packing(tuple(PodsNeed(role, 1) for role in roles.values()), left_out=shape.left_out)
 
 
-def members_apart(shape: GangShape, roles: Roles) -> Packing:
+def pack_members_apart(shape: GangShape, roles: Roles) -> Packing:
     """Returns the packing of a scheduler for which each member is a gang of its own."""
     return Packing(
         tuple(PodsNeed(roles.role_of(member), member.minimum) for member in shape.needed), left_out=shape.left_out
     )
 
 
-def in_no_domain(_: str, __: FieldPath | None) -> Partition | None:
+def no_domain(_: str, __: FieldPath | None) -> Partition | None:
     """Requires no domain."""
     return None
 
 
-def all_together(shape: GangShape, roles: Roles, domain_of: DomainOf = in_no_domain) -> Packing:
+def pack_together(shape: GangShape, roles: Roles, domain_of: DomainOf = no_domain) -> Packing:
     """Returns the packing of a scheduler that places the minimum of every member at one moment: the gang in its domain,
     each subset in one inside that, and each member in one inside these.
     """

@@ -38,7 +38,7 @@ def holds(spots: Sequence[Spot], need: Need, room: Room) -> bool:
     return _exists(spots, room) and _complete(need, (), _counts(spots)) and _kept(spots, need, room)
 
 
-def placed(spots: Iterable[Spot], need: Need, room: Room) -> tuple[PlacedPods, ...]:
+def placement_of(spots: Iterable[Spot], need: Need, room: Room) -> tuple[PlacedPods, ...]:
     """Returns the placement by node, with the domain that the pods of a need share."""
     spots = tuple(spots)
     placement: list[PlacedPods] = []
@@ -279,7 +279,7 @@ def _node_name(node: NodeClass, index: int, ordinal: int) -> str:
 _LONGEST, _MOST = 60, 2
 
 
-def with_taints(verdict: FitVerdict, packing: Packing, facts: ClusterFacts) -> FitVerdict:
+def name_taints(verdict: FitVerdict, packing: Packing, facts: ClusterFacts) -> FitVerdict:
     """Returns the verdict with the taints that keep the pods off all nodes, if no node admits them."""
     witness, nodes = verdict.witness, facts.nodes
     if witness is None or not witness.closed or nodes is None:

@@ -395,7 +395,7 @@ class HostPort(NamedTuple):
     address: str
 
 
-class Apart(NamedTuple):
+class AntiAffinity(NamedTuple):
     """Pods whose labels match must not share a value of node label `key` with this pod. `matches` names the roles of
     the gang that surely match; a node without the label is not restricted.
     """
@@ -405,7 +405,7 @@ class Apart(NamedTuple):
     at: FieldPath
 
 
-class Spread(NamedTuple):
+class SpreadLimit(NamedTuple):
     """At most `most` pods of the role in each value of node label `key`. Only made where `minDomains` is above the
     number of domains that can exist; other spread constraints prove nothing.
     """
@@ -442,8 +442,8 @@ class PodNeeds:
     request: Mapping[str, int]
     eligibility: Eligibility
     ports: tuple[HostPort, ...] = ()
-    apart: tuple[Apart, ...] = ()
-    spread: tuple[Spread, ...] = ()
+    apart: tuple[AntiAffinity, ...] = ()
+    spread: tuple[SpreadLimit, ...] = ()
     devices: tuple[DeviceNeed, ...] = ()
     shared_devices: tuple[SharedClaimNeed, ...] = ()
     # Why something about the pod is not judged, in words. What is named here is left out of `request`.
@@ -508,12 +508,12 @@ def apart_of(
     stored: bool,
     namespace: str,
     written: Mapping[str, Mapping[str, str]] = NONE_WRITTEN,
-) -> tuple[Apart, ...]:
+) -> tuple[AntiAffinity, ...]:
     """Returns the anti-affinity of a template against the roles in `others` that surely match, itself among them.
     `written`: by role, labels that a controller is known to write into its pods. Raises `Malformed`.
     """
     terms = _anti_affinity_terms(template, others, written, stored=stored, namespace=namespace)
-    return tuple(Apart(term.key, term.roles, term.at) for term in terms if term.roles)
+    return tuple(AntiAffinity(term.key, term.roles, term.at) for term in terms if term.roles)
 
 
 def apart_left_out(
@@ -556,7 +556,10 @@ def _anti_affinity_terms(
         return
     if _is_long(others, terms):
         others = {name: other for name, other in others.items() if other is template}
-    labels = {name: PodLabels.from_template(other.labels, written.get(name, {}), stored=stored) for name, other in others.items()}
+    labels = {
+        name: PodLabels.from_template(other.labels, written.get(name, {}), stored=stored)
+        for name, other in others.items()
+    }
     pod_labels = next(
         (labels[name] for name, other in others.items() if other is template),
         PodLabels.from_template(template.labels, {}, stored=stored),
@@ -577,7 +580,7 @@ def _anti_affinity_terms(
 _ONE_SIDED = "the required anti-affinity of some pods of the gang against others, which do not state it"
 
 
-def mutual(needs: Mapping[str, PodNeeds]) -> dict[str, PodNeeds]:
+def mutual_needs(needs: Mapping[str, PodNeeds]) -> dict[str, PodNeeds]:
     """Returns the needs of all roles by name, with the anti-affinity that both sides state. The rest is left out. For a
     scheduler that holds a pod against its own terms alone, and not against those of the gang's pods that it has placed
     at the same moment: the pod that has no term is placed second, beside the other.
@@ -634,13 +637,13 @@ def _keys(term: Mapping[str, Any], field: str) -> Iterator[str]:
 _MOST_CONSTRAINTS = 16
 
 
-def spread_of(template: PodTemplate) -> tuple[Spread, ...]:
+def spread_of(template: PodTemplate) -> tuple[SpreadLimit, ...]:
     """Returns the constraints that count the pods of the template itself. Raises `Malformed`."""
     constraints = sequence(template.spec.get("topologySpreadConstraints"))[:_MOST_CONSTRAINTS]
     if not constraints:
         return ()
     labels = sure_labels(template.labels)
-    spreads: list[Spread] = []
+    spreads: list[SpreadLimit] = []
     for index, constraint in enumerate(map(mapping, constraints)):
         key, most = text(constraint.get("topologyKey")), integer(constraint.get("maxSkew")) or 0
         domains = integer(constraint.get("minDomains")) or 0
@@ -652,7 +655,7 @@ def spread_of(template: PodTemplate) -> tuple[Spread, ...]:
         )
         if counted and surely_matches(constraint.get("labelSelector"), labels):
             at = template.spec_path / "topologySpreadConstraints" / Item(index)
-            spreads.append(Spread(key, domains, most, at))
+            spreads.append(SpreadLimit(key, domains, most, at))
     return tuple(spreads)
 
 
@@ -663,7 +666,7 @@ def affinity_left_out(template: PodTemplate) -> Iterator[str]:
         yield "the required pod affinity of the pods"
 
 
-def spread_left_out(template: PodTemplate, judged: tuple[Spread, ...]) -> Iterator[str]:
+def spread_left_out(template: PodTemplate, judged: tuple[SpreadLimit, ...]) -> Iterator[str]:
     """Yields the topology spread constraints that are not among those `judged`, in words. Raises `Malformed`."""
     constraints = map(mapping, sequence(template.spec.get("topologySpreadConstraints")))
     binding = sum(constraint.get("whenUnsatisfiable") == "DoNotSchedule" for constraint in constraints)

@@ -20,8 +20,8 @@ from webhook.fit.domains import (
     NeedPart,
     content_of,
     domains_in,
-    least,
-    only,
+    drop_children,
+    least_weight,
     partitions_below,
     roles_of,
 )
@@ -33,9 +33,9 @@ from webhook.fit.verdict import (
     Shortfall,
     StepBudget,
     Witness,
-    amount,
-    amount_of,
-    counted,
+    amount_text,
+    count_text,
+    resource_amount_text,
     sentence_list,
 )
 
@@ -99,7 +99,7 @@ def refused_by_subsets(part: NeedPart, area: Area, ground: Ground, budget: StepB
             if requested:
                 needed = sum([requested[kind] for kind in subset])
             else:
-                needed = least(part, [weight if kind in subset else 0 for kind, weight in enumerate(weights)])
+                needed = least_weight(part, [weight if kind in subset else 0 for kind, weight in enumerate(weights)])
             if needed <= max([alone[kind] for kind in subset]):
                 continue
             usable = usable_by(sum(1 << kind for kind in subset), k, ground, budget)
@@ -131,11 +131,11 @@ def _choice_refused(part: NeedPart, area: Area, ground: Ground, budget: StepBudg
     floors, totals = ground.floors_in(area), ground.totals_in(area)
     budget.spend((ground.kinds + len(ground.resources)) * (1 + len(part.children)))
     for kind, floor in enumerate(floors):
-        needed = least(part, [int(other == kind) for other in range(ground.kinds)])
+        needed = least_weight(part, [int(other == kind) for other in range(ground.kinds)])
         if needed > floor:
             return Refusal("C2" if floor else "C1", part, area, (kind,), None, needed, floor)
     for k, there in enumerate(totals):
-        needed = least(part, [request[k] for request in ground.requests])
+        needed = least_weight(part, [request[k] for request in ground.requests])
         if needed > there:
             return Refusal("C3", part, area, tuple(range(ground.kinds)), k, needed, there)
     return None
@@ -210,7 +210,7 @@ def _refused_by_cells(
             continue
         for clique in _cliques(rows, kinds):
             budget.spend(1 + len(clique) + len(area.counts))
-            needed = least(part, [int(kind in clique) for kind in range(ground.kinds)])
+            needed = least_weight(part, [int(kind in clique) for kind in range(ground.kinds)])
             there = _values(area, key, clique, ground)
             if needed > there:
                 return Refusal("A", part, area, clique, None, needed, there, key=name)
@@ -342,7 +342,7 @@ class Refuter:
         placeable = self._placeable(part, frozenset(dead), area)
         if placeable < part.count:
             return Refusal("T", part, area, (), None, part.count, placeable, inner=first)
-        left = only(part, frozenset(dead), self.ground) if dead else None
+        left = drop_children(part, frozenset(dead), self.ground) if dead else None
         if left is None:
             return None
         refusal = simply_refused(left, area, self.ground, self.budget)
@@ -392,7 +392,7 @@ def witness_of(refusal: Refusal, ground: Ground) -> Witness:
         family=_family(refusal, inner, ground),
         scope=FitScope.ON_THESE_NODES,
         at=at,
-        value=inner.needed if inner.resource is None else amount_of(_resource(inner, ground), inner.needed),
+        value=inner.needed if inner.resource is None else resource_amount_text(_resource(inner, ground), inner.needed),
         why=_sentence(refusal, inner, required, ground),
         remedy="",
         condition=inner.condition if required is None else f"D, {inner.condition}" if inner is not required else "D",
@@ -490,16 +490,16 @@ def _pods(inner: Refusal, number: int, ground: Ground) -> str:
     """Returns so many pods, with what each requests of the resource that matters: `2 pods of 8 nvidia.com/gpu`."""
     binding = _binding(inner, ground)
     if binding is None or len(inner.kinds) != 1 or ground.resources[binding] == "pods":
-        return counted(number, "pod")
+        return count_text(number, "pod")
     resource = ground.resources[binding]
-    each = amount(resource, ground.requests[inner.kinds[0]][binding])
-    return f"{counted(number, 'pod')} of {each} {_shown(resource)}"
+    each = amount_text(resource, ground.requests[inner.kinds[0]][binding])
+    return f"{count_text(number, 'pod')} of {each} {_shown(resource)}"
 
 
 def _sentence(refusal: Refusal, inner: Refusal, required: Refusal | None, ground: Ground) -> str:
     if inner.condition == "T":
         reason = "" if inner.inner is None else f": {_sentence(inner.inner, _innermost(inner.inner), None, ground)}"
-        return f"{counted(inner.needed, 'group')} of {inner.part.name} must fit, and {inner.there} can{reason}"
+        return f"{count_text(inner.needed, 'group')} of {inner.part.name} must fit, and {inner.there} can{reason}"
     if required is None:
         return _anywhere(inner, ground)
     return _in_a_domain(inner, required, ground)
@@ -512,7 +512,7 @@ def _in_a_domain(inner: Refusal, required: Refusal, ground: Ground) -> str:
         return f"the pods of {required.part.name} need one {called}, and no node that they may use is in one"
     if inner is required:
         return (
-            f"{counted(inner.needed, 'group')} like {inner.part.name} need one {called} each; "
+            f"{count_text(inner.needed, 'group')} like {inner.part.name} need one {called} each; "
             f"the nodes have room for {inner.there or 'none'}"
         )
     nearest = "" if required.domain is None else f" {min(required.domain.names)}"
@@ -522,8 +522,8 @@ def _in_a_domain(inner: Refusal, required: Refusal, ground: Ground) -> str:
     if inner.resource is not None:
         resource = ground.resources[inner.resource]
         return (
-            f"{_all_pods(inner, ground)} need one {called} with {amount(resource, inner.needed)} {_shown(resource)}; "
-            f"{there} has {amount(resource, inner.there)}{_usable(inner)}"
+            f"{_all_pods(inner, ground)} need one {called} with {amount_text(resource, inner.needed)} {_shown(resource)}; "
+            f"{there} has {amount_text(resource, inner.there)}{_usable(inner)}"
         )
     if inner.condition == "C1":
         return f"{_pods(inner, inner.needed, ground)} need one {called}; no node of {there[4:]} can take one"
@@ -534,7 +534,7 @@ def _anywhere(inner: Refusal, ground: Ground) -> str:
     if inner.condition == "C1":
         return _no_node(inner, ground)
     if inner.condition == "C6":
-        nodes = counted(inner.area.nodes, "node")
+        nodes = count_text(inner.area.nodes, "node")
         return f"{_all_pods(inner, ground)} must run together, and no way to place them on {nodes} exists"
     if inner.condition == "A":
         return (
@@ -544,8 +544,8 @@ def _anywhere(inner: Refusal, ground: Ground) -> str:
     if inner.resource is not None:
         resource = ground.resources[inner.resource]
         return (
-            f"{_all_pods(inner, ground)} request {amount(resource, inner.needed)} {_shown(resource)} together; "
-            f"the nodes that they may use have {amount(resource, inner.there)}{_usable(inner)}"
+            f"{_all_pods(inner, ground)} request {amount_text(resource, inner.needed)} {_shown(resource)} together; "
+            f"the nodes that they may use have {amount_text(resource, inner.there)}{_usable(inner)}"
         )
     if len(inner.kinds) != 1:
         return (
@@ -553,7 +553,7 @@ def _anywhere(inner: Refusal, ground: Ground) -> str:
             f"the nodes that they may use have room for {inner.there or 'none'} of them"
         )
     if _apart(inner, ground):
-        pods = counted(inner.needed, "pod")
+        pods = count_text(inner.needed, "pod")
         return f"{pods} that affinity, spread or host ports keep apart; {_room_by_node(inner, None, ground)}"
     return f"{_pods(inner, inner.needed, ground)}; {_room_by_node(inner, _binding(inner, ground), ground)}"
 
@@ -573,8 +573,8 @@ def _no_node(inner: Refusal, ground: Ground) -> str:
     if most >= request:
         return f"no node has all that a pod of {name} requests"
     return (
-        f"a pod of {name} requests {amount(resource, request)} {_shown(resource)}; "
-        f"the largest node that it may use has {amount(resource, most)}"
+        f"a pod of {name} requests {amount_text(resource, request)} {_shown(resource)}; "
+        f"the largest node that it may use has {amount_text(resource, most)}"
     )
 
 
@@ -589,10 +589,10 @@ def _room_by_node(inner: Refusal, binding: int | None, ground: Ground) -> str:
     sizes = set() if binding is None else {ground.shapes[shape].capacity[binding] for shape, _ in taking}
     of = ""
     if binding is not None and len(sizes) == 1 and ground.resources[binding] != "pods":
-        of = f" of {amount(ground.resources[binding], sizes.pop())}"
+        of = f" of {amount_text(ground.resources[binding], sizes.pop())}"
     each = min(floors)
     takes = "one" if each == 1 else str(each)
-    return f"{counted(nodes, 'node')}{of} {'takes' if nodes == 1 else 'take'} {takes}{' each' if nodes > 1 else ''}"
+    return f"{count_text(nodes, 'node')}{of} {'takes' if nodes == 1 else 'take'} {takes}{' each' if nodes > 1 else ''}"
 
 
 def _all_pods(inner: Refusal, ground: Ground) -> str:
@@ -605,7 +605,7 @@ def _all_pods(inner: Refusal, ground: Ground) -> str:
         return f"the pods of {names}"
     kinds = inner.kinds or range(ground.kinds)
     number = sum(inner.part.vector[kind] for kind in kinds)
-    return f"{counted(number, 'pod')} of {names}"
+    return f"{count_text(number, 'pod')} of {names}"
 
 
 def _usable(inner: Refusal) -> str:

@@ -445,7 +445,7 @@ def device_needs_of(member: MemberShape, shape: GangShape, facts: ClusterFacts) 
     return PodDevices(tuple(device_needs), tuple(shared), (*unknown, *dict.fromkeys(uncounted)))
 
 
-def with_devices(needs: PodNeeds, member: MemberShape, shape: GangShape, facts: ClusterFacts) -> PodNeeds:
+def add_device_needs(needs: PodNeeds, member: MemberShape, shape: GangShape, facts: ClusterFacts) -> PodNeeds:
     """Returns the needs of a pod with those of its devices. Raises `Malformed`."""
     if not member.template.spec.get("resourceClaims"):
         return needs

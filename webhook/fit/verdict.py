@@ -183,7 +183,7 @@ _BYTES = ("memory", "ephemeral-storage", "hugepages-", "kubernetes.io/batch-memo
 _MOST_DIGITS = 10**6
 
 
-def amount(resource: str, number: int) -> str:
+def amount_text(resource: str, number: int) -> str:
     """Returns an amount without its resource: `1500m`, `64Gi`, `8`. Long numbers of bytes are cut to a tenth."""
     if is_cpu(resource):
         return str(number // 1000) if number % 1000 == 0 else f"{number}m"
@@ -197,12 +197,12 @@ def amount(resource: str, number: int) -> str:
     return str(number)
 
 
-def amount_of(resource: str, number: int) -> str:
+def resource_amount_text(resource: str, number: int) -> str:
     """Returns an amount with its resource: `8 nvidia.com/gpu`."""
-    return f"{amount(resource, number)} {resource}"
+    return f"{amount_text(resource, number)} {resource}"
 
 
-def counted(number: int, singular: str, many: str | None = None) -> str:
+def count_text(number: int, singular: str, many: str | None = None) -> str:
     """Returns a number with its noun: `1 pod`, `2 pods`."""
     return f"{number} {singular if number == 1 else many or singular + 's'}"
 

@@ -49,7 +49,7 @@ from webhook.model.keys import Api, ObjectKey
 from webhook.model.known_kinds import JOB_SETS, PODS
 from webhook.model.kueue_objects import LOCAL_QUEUES, KueueWorkload
 from webhook.model.kueue_objects import WORKLOADS as KUEUE_WORKLOADS
-from webhook.model.place import OF_GROVE
+from webhook.model.place import GROVE_POD_CONTROLLERS
 from webhook.model.projections import NAMESPACES, POD_CLIQUE_SETS, POD_GANGS, Projection, Resource
 from webhook.model.reading import Malformed, Manifest
 from webhook.workloads.known_workloads import TRAIN_JOB_FACTS
@@ -233,7 +233,9 @@ class ClusterView:
         if not pods.filled:
             return None
         gang_pods = (
-            self.opted_in.pods_of(podgang) if isinstance(podgang, OptedInGang) else pods.pods_of_gang(key_of_gang(podgang))
+            self.opted_in.pods_of(podgang)
+            if isinstance(podgang, OptedInGang)
+            else pods.pods_of_gang(key_of_gang(podgang))
         )
         return pods.roster(podgang, gang_pods)
 
@@ -376,7 +378,7 @@ class ClusterView:
         """Yields the kinds that are followed in addition to those of the facts, served or not."""
         yield PODS.api
         yield POD_GANGS.resource.api
-        yield from (resource.api for resource in OF_GROVE)
+        yield from (resource.api for resource in GROVE_POD_CONTROLLERS)
         for profile in self._settings.profiles.values():
             yield from profile.backend.writable_kinds
             yield from (trees.resource.api for trees in profile.backend.trees)
@@ -515,7 +517,9 @@ class ClusterView:
     def _owners_of(self, key: GangKey) -> set[str]:
         """Returns the uids that the prepared pods and the objects of an opted-in workload's gang name as theirs."""
         pods = self.opted_in.pods
-        prepared = (pod for pod in pods.pods_of_gang(key) if pod.counts and prepared_for(pod, self._settings) is not None)
+        prepared = (
+            pod for pod in pods.pods_of_gang(key) if pod.counts and prepared_for(pod, self._settings) is not None
+        )
         above = (pods.controllers.chain(pod.namespace, pod.controller) for pod in prepared)
         return self.stores.owners(key) | {owner.uid for chain in above for owner in chain if owner.uid}
 

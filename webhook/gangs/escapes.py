@@ -18,7 +18,7 @@ from webhook.config.settings import Profile
 from webhook.errors import FactsUnavailable
 from webhook.gangs.key import GangKey
 from webhook.gangs.members import READ, GangOwner, GangPod, read_gang_pod
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.gang_objects import JUDGED_PODS, GangObjectKey, StoredObject
 from webhook.model.grove import OwnerReference, PodGang
 from webhook.model.keys import Api, Record
@@ -150,7 +150,7 @@ def _may_be_there(path: str, pod: GangPod) -> bool:
     return any(part == cut and key not in READ[cut] and key not in getattr(pod, cut) for cut in pod.cut)
 
 
-def not_its_own(pods: Iterable[GangPod]) -> tuple[Escaped, ...]:
+def unowned_escapes(pods: Iterable[GangPod]) -> tuple[Escaped, ...]:
     """Returns the pods that name a gang but do not belong to its workload, without failed and terminating ones."""
     return tuple(Escaped(pod, Escape.UNOWNED, ("/metadata/ownerReferences",)) for pod in pods if pod.counts)
 
@@ -249,7 +249,7 @@ class StrangerSearch:
 
     def _claimed_gangs(self, pod: StoredObject) -> Iterable[GangKey]:
         """Returns the gangs of which a pod names a group, each once."""
-        groups = (backend.named_group(pod, NOTHING_KNOWN) for backend in self._backends)
+        groups = (backend.named_group(pod, NO_FACTS) for backend in self._backends)
         every = (self._of.get(key) for group in groups if group is not None for key in group.objects)
         return dict.fromkeys(gang for gang in every if gang is not None)
 

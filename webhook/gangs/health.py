@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from webhook.config.settings import Profile, Settings
 from webhook.errors import FactsUnavailable, Inexpressible
 from webhook.fit.verdict import Witness
-from webhook.gangs.escapes import Escaped, Escapes, not_its_own
+from webhook.gangs.escapes import Escaped, Escapes, unowned_escapes
 from webhook.gangs.hold_reasons import ITS_TURN, GangReason, HoldReason, ordered
 from webhook.gangs.key import POD_GANG, GangKey, Grouping, key_of_gang
 from webhook.gangs.kueue_hold import KueueHold, KueueSight, QueuedAs, kueue_hold
@@ -29,17 +29,17 @@ from webhook.gangs.object_plan import (
     GangObjectWriter,
     GangPlan,
     SkipReason,
+    add_digest,
     decided,
     first_difference,
-    in_step,
+    include_replaced,
     is_groves,
+    is_in_step,
     leaving,
     left_behind,
     other_owner,
     plan,
     recorded,
-    to_apply,
-    with_replaced,
     writer_of,
 )
 from webhook.gangs.pod_reasons import (
@@ -215,8 +215,8 @@ def _frozen(seen: Observed, planned: GangPlan) -> HoldReason | None:
     try:
         replaced = [seen.live(desired) for desired in planned.objects]
         pairs = zip(planned.objects, replaced, strict=True)
-        adopted = [to_apply(backend.adopt(desired, live)) for desired, live in pairs]
-        frozen = backend.frozen(adopted, with_replaced(seen.gang_objects, replaced))
+        adopted = [add_digest(backend.adopt(desired, live)) for desired, live in pairs]
+        frozen = backend.frozen(adopted, include_replaced(seen.gang_objects, replaced))
     except (FactsUnavailable, Malformed):
         return None
     # The check before a write asks the cluster the same way. A pod that the PodGang does not name (yet, or any more)
@@ -276,10 +276,10 @@ def _object_fault(seen: Observed, planned: GangPlan, desired: Manifest) -> HoldR
     if (owner := other_owner(live, seen.podgang)) is not None:
         return HoldReason(GangReason.CONFLICT, f"{name} belongs to {owner}", "delete or rename it")
     try:
-        adopted = to_apply(planned.profile.backend.adopt(desired, live))
+        adopted = add_digest(planned.profile.backend.adopt(desired, live))
     except Malformed as error:
         return HoldReason(GangReason.OBJECT_DIFFERS, f"{name} cannot be read: {error}", "delete it")
-    if in_step(adopted, live):
+    if is_in_step(adopted, live):
         return None
     why = f"{name} differs from the desired object: {first_difference(adopted, live)}"
     return HoldReason(GangReason.OBJECT_DIFFERS, why, "check that rollcall reconcile is running, and read its log")
@@ -486,7 +486,7 @@ def judge(seen: Observed) -> GangHealth:
             for tally in gang.tallies
         ),
         ordered(judgement.obstacles),
-        (*strays, *not_its_own((*seen.roster.unowned, *seen.roster.strangers))),
+        (*strays, *unowned_escapes((*seen.roster.unowned, *seen.roster.strangers))),
         *((podgang.owner.kind, podgang.owner.name) if isinstance(podgang, OptedInGang) else ("PodGang", "")),
         _disruption_mode(seen, profile),
         writer_of(podgang, seen.facts, seen.settings),

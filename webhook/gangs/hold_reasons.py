@@ -220,7 +220,7 @@ class TopologyProblem(NamedTuple):
     note: str
 
 
-class Done(NamedTuple):
+class TopologyResult(NamedTuple):
     """The result for a scheduler's topology objects, and the seconds after which to check again."""
 
     problems: tuple[TopologyProblem, ...] = ()

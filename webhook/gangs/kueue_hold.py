@@ -66,7 +66,7 @@ def span(seconds: float) -> str:
     return f"{whole // _MINUTE}m" if whole < 2 * _HOUR else f"{whole // _HOUR}h"
 
 
-def until(then: datetime, now: datetime) -> str:
+def describe_time(then: datetime, now: datetime) -> str:
     """Returns when something will happen, in UTC: that stays true in an event that is read later."""
     left = max(then - now, timedelta())
     return f"at {then:%H:%M:%S} UTC, in {span(left.total_seconds())}"
@@ -161,7 +161,8 @@ def _find_by_pod(pod: GangPod, kueue_workloads: KueueWorkloads) -> Iterator[Kueu
             yield KueueGangWorkload((pod.namespace, name), kueue_workloads.get((pod.namespace, name)))
             return
     yield from (
-        KueueGangWorkload(key, kueue_workloads[key]) for key in kueue_workloads.workloads_of_owner(pod.namespace, pod.uid)
+        KueueGangWorkload(key, kueue_workloads[key])
+        for key in kueue_workloads.workloads_of_owner(pod.namespace, pod.uid)
     )
 
 
@@ -182,7 +183,7 @@ def countdown(workload: KueueWorkload, settings: KueueSettings, now: datetime) -
         return ""
     pods = sum(pod_set.count if pod_set.admitted is None else pod_set.admitted for pod_set in workload.pods)
     every = "its pod is" if pods == 1 else f"all {pods} pods are"
-    return f"Kueue takes it back {until(later(begun, seconds), now)}, unless {every} {goal}"
+    return f"Kueue takes it back {describe_time(later(begun, seconds), now)}, unless {every} {goal}"
 
 
 def _is_unscheduled(workload: KueueWorkload) -> bool:
@@ -486,7 +487,7 @@ def _backoff(waiting: WaitingWorkload) -> HoldReason | None:
     again = moment(workload.requeue_at)
     requeued = workload.condition(kueue.REQUEUED)
     if again is not None and again > waiting.now:
-        why = f"Kueue queues it again {until(again, waiting.now)}"
+        why = f"Kueue queues it again {describe_time(again, waiting.now)}"
     elif requeued is not None and not requeued.status:
         why = "Kueue has not queued it again"
     else:

@@ -21,7 +21,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Any, NamedTuple
 
-from webhook.admission.pod_admission import completed, record_with_train_job
+from webhook.admission.pod_admission import complete_record, record_with_train_job
 from webhook.backends.base import PodChanges
 from webhook.backends.topologies import inexpressible
 from webhook.config.settings import Profile, Settings
@@ -46,7 +46,7 @@ from webhook.model.keys import Api, ObjectKey, Record
 from webhook.model.place import shared_name
 from webhook.model.reading import Manifest, mapping, sequence, text
 from webhook.model.workload_record import SCHEDULER_LABEL, record_in
-from webhook.workloads.known_workloads import known_workload
+from webhook.workloads.known_workloads import workload_facts
 from webhook.workloads.leaderworkerset import LeaderWorkerSet
 from webhook.workloads.opted_in_gang import OptedInGang, gang_of_first_groups, no_gang
 from webhook.workloads.opted_in_workload import LeaderWorkerSetRole, OptedInWorkload
@@ -58,7 +58,7 @@ APPLIED_ANNOTATION = "rollcall.dev/applied"
 _DIGEST_CHARACTERS = 16
 
 
-def to_apply(desired: Manifest) -> Manifest:
+def add_digest(desired: Manifest) -> Manifest:
     """Returns a copy of `desired` with an annotation that holds its digest."""
     content = json.dumps(desired, sort_keys=True, separators=(",", ":"), default=dict).encode("utf-8", "surrogatepass")
     digest = hashlib.sha256(content).hexdigest()[:_DIGEST_CHARACTERS]
@@ -77,7 +77,7 @@ def holds(desired: Any, live: Any) -> bool:
     return bool(desired == live)
 
 
-def in_step(desired: Manifest, live: Manifest) -> bool:
+def is_in_step(desired: Manifest, live: Manifest) -> bool:
     """Returns whether `live` needs no write to become `desired`, which `to_apply` made."""
     desired_metadata, metadata = desired["metadata"], live["metadata"]
     owners = metadata.get("ownerReferences", [])
@@ -109,7 +109,7 @@ def _differs(desired: Any, live: Any, path: str) -> str | None:
     return None if holds(desired, live) else f"{path} is {shown(live)}, and should be {shown(desired)}"
 
 
-def with_replaced(gang_objects: Sequence[Manifest], replaced: Iterable[Manifest | None]) -> list[Manifest]:
+def include_replaced(gang_objects: Sequence[Manifest], replaced: Iterable[Manifest | None]) -> list[Manifest]:
     """Returns the objects of a gang, and those of other gangs that it would take over: both may refuse a change."""
     uids = {live["metadata"].get("uid") for live in gang_objects}
     return [*gang_objects, *(live for live in replaced if live is not None and live["metadata"].get("uid") not in uids)]
@@ -294,8 +294,8 @@ def is_elsewhere(podgang: PodGang, facts: ClusterFacts, settings: Settings) -> b
 def recorded(podgang: PodGang, facts: ClusterFacts) -> Record | None:
     """Returns the record of a gang's workload, or of a PodGang without one; None if the workload is not known."""
     if isinstance(podgang, OptedInGang):
-        record = record_with_train_job(known_workload(podgang.workload), facts)
-        return record if podgang.above is None else completed(record, podgang.above)
+        record = record_with_train_job(workload_facts(podgang.workload), facts)
+        return record if podgang.above is None else complete_record(record, podgang.above)
     workload = text(podgang.labels.get(grove.LABEL_PART_OF))
     if workload is None:
         spec = mapping(podgang.raw.get("spec"))
@@ -386,7 +386,9 @@ class NameEvidence(NamedTuple):
 def gang_of(podgang: PodGang, evidence: NameEvidence) -> PodGang:
     """Returns the PodGang with its gang's name. Raises `Malformed`, and `FactsUnavailable` as `evidence.pods` does."""
     gang_name = _decide_name(podgang, evidence)
-    return podgang.with_gang_state(gang_name.gang, divided=_divided(podgang, gang_name.gang, evidence), present=gang_name.present)
+    return podgang.with_gang_state(
+        gang_name.gang, divided=_divided(podgang, gang_name.gang, evidence), present=gang_name.present
+    )
 
 
 def _decide_name(podgang: PodGang, evidence: NameEvidence) -> GangName:

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from webhook.admission.decision import admission_of
-from webhook.admission.workload_admission import POD_CLIQUE_SETS, described, excepted
+from webhook.admission.workload_admission import POD_CLIQUE_SETS, cover_findings, exception_subject
 from webhook.config.settings import Profile, Settings
 from webhook.gangs.escapes import Escaped
 from webhook.gangs.hold_reasons import GangReason, HoldReason
@@ -138,8 +138,14 @@ def _counted(
     if not granted:
         return findings
     if isinstance(podgang, OptedInGang):
-        return excepted(findings, granted, described(podgang.workload.resource.api.kind, podgang.workload.raw))
-    return findings if workload is None else excepted(findings, granted, described("PodCliqueSet", workload.raw))
+        return cover_findings(
+            findings, granted, exception_subject(podgang.workload.resource.api.kind, podgang.workload.raw)
+        )
+    return (
+        findings
+        if workload is None
+        else cover_findings(findings, granted, exception_subject("PodCliqueSet", workload.raw))
+    )
 
 
 def _judged(

@@ -35,7 +35,14 @@ from webhook.model.gang_objects import Stage
 from webhook.model.grove import OwnerReference, PodGang
 from webhook.model.keys import LABEL_VALUE_LIMIT, Api, ObjectKey
 from webhook.model.known_kinds import PODS
-from webhook.model.place import NAME_LABELS, OF_GROVE, OF_OPTED_IN, PodControllers, kept_controller, label_value
+from webhook.model.place import (
+    GROVE_POD_CONTROLLERS,
+    NAME_LABELS,
+    OPTED_IN_POD_CONTROLLERS,
+    PodControllers,
+    kept_controller,
+    label_value,
+)
 from webhook.model.projections import Projection, Resource, key_of
 from webhook.model.reading import Manifest, mapping, text
 from webhook.workloads.job import Job
@@ -45,7 +52,9 @@ from webhook.workloads.opted_in_gang import GANG_LABEL, OptedInGang
 LONGEST = 5
 
 # Those of kinds that are written in Python.
-_NEEDED = frozenset((resource.api.group, resource.api.kind) for resource in (*OF_GROVE, *OF_OPTED_IN))
+_NEEDED = frozenset(
+    (resource.api.group, resource.api.kind) for resource in (*GROVE_POD_CONTROLLERS, *OPTED_IN_POD_CONTROLLERS)
+)
 # API group, kind, namespace and name.
 ControllerKey = tuple[str, str, str, str]
 
@@ -212,7 +221,7 @@ class GangPods:
         changed: Callable[[GangKey], None],
         selector: Mapping[str, str] = OF_GANGS,
         read: Callable[[Manifest], tuple[ObjectKey, GangPod]] = read_gang_pod,
-        kinds: PodControllers = OF_GROVE,
+        kinds: PodControllers = GROVE_POD_CONTROLLERS,
         filled: Callable[[], None] = lambda: None,
         *,
         ended: Callable[[PodEnd], None] | None = None,

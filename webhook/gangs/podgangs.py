@@ -23,11 +23,11 @@ from webhook.gangs.pod_watches import ControllerKey, GangPods
 from webhook.gangs.stores import StoredPodGangs, StoredWorkloads, Stores
 from webhook.model import grove
 from webhook.model.facts import ClusterFacts
-from webhook.model.gang_objects import MOST_MEMBERS, living_gang, of_set
+from webhook.model.gang_objects import MOST_MEMBERS, gangs_of_set, living_gang
 from webhook.model.grove import OwnerReference, PodGang, controller_in
 from webhook.model.keys import ObjectKey, Record
 from webhook.model.known_objects import Indexed
-from webhook.model.place import OF_GROVE, POD_CLIQUES
+from webhook.model.place import GROVE_POD_CONTROLLERS, POD_CLIQUES
 from webhook.model.projections import POD_GANGS
 from webhook.model.reading import Manifest, mapping
 from webhook.workloads.pod_clique_set import PodCliqueSet
@@ -102,7 +102,7 @@ class FollowedPodGangs:
         podgangs = self._stores.by_kind.get(POD_GANGS.resource.api)
         if podgangs is None or not podgangs.filled or not self._pods.filled:
             raise FactsUnavailable("the PodGangs and the pods of the gangs are not read yet")
-        if not all(self._pods.controllers.is_read(kind) for kind in OF_GROVE):
+        if not all(self._pods.controllers.is_read(kind) for kind in GROVE_POD_CONTROLLERS):
             # What is not served may only be installed again.
             raise FactsUnavailable("the PodCliques are not read, or not served now")
         if self._live.facts.lacks_pod_gang_maps:
@@ -172,7 +172,7 @@ class FollowedPodGangs:
         profile = None if record is None else self._settings.profiles.get(record.scheduler or "")
         key = (podgang.namespace, str(podgang.labels.get(grove.LABEL_PART_OF) or ""))
         evidence = NameEvidence(
-            of_set(
+            gangs_of_set(
                 self._stores.holding(podgang.namespace, (member.name for member in podgang.members)),
                 None if podgang.pod_clique_set is None else podgang.pod_clique_set.uid,
             ),

@@ -15,9 +15,9 @@ from typing import Protocol, cast
 from webhook.cluster.client import Client
 from webhook.cluster.clock import MACHINE_CLOCK, Clock
 from webhook.cluster.watch import Watch
-from webhook.fit.feasibility import Now
+from webhook.fit.feasibility import RoomEstimate
 from webhook.fit.verdict import FitAnswer, Witness
-from webhook.gangs.waiting_gang import Answers, FitJudgement, WaitingGang, named, shape_key, with_names
+from webhook.gangs.waiting_gang import Answers, FitJudgement, WaitingGang, fill_names, fill_places, shape_key
 from webhook.model.facts import ClusterFacts
 from webhook.model.known_kinds import PODS
 from webhook.model.node_pods import NODE_PODS, NodePods
@@ -98,7 +98,7 @@ class GangFits:
         self._node_pods = node_pods
         self._clock = clock
         self._never: Answers[Witness | None] = Answers(SHAPES_A_LOOK)
-        self._now: Answers[Now | None] = Answers(ESTIMATES_A_LOOK)
+        self._now: Answers[RoomEstimate | None] = Answers(ESTIMATES_A_LOOK)
         self._nodes_changed = False
         # When gangs were last judged again for changes of nodes, and of the pods on them.
         self._judged = self._estimated = -ESTIMATE_SECONDS
@@ -143,15 +143,15 @@ class GangFits:
     def never(self, gang: WaitingGang) -> Witness | None:
         """Returns the proof that a gang can never start; None without one."""
         witness = self._never.answer(gang.podgang.namespace, shape_key(gang), lambda: self._proof(gang))
-        return None if witness is None else named(witness, _names(gang))
+        return None if witness is None else fill_names(witness, _names(gang))
 
-    def now(self, gang: WaitingGang) -> Now | None:
+    def now(self, gang: WaitingGang) -> RoomEstimate | None:
         """Returns an estimate of whether a gang has room now; None without one."""
         if (pods := self._node_pods.pods) is None:
             return None
         namespace, key = gang.podgang.namespace, shape_key(gang)
         estimate = self._now.answer(namespace, key, lambda: self._judgement.now(gang, self._facts(), pods))
-        return None if estimate is None else replace(estimate, why=with_names(estimate.why, _names(gang)))
+        return None if estimate is None else replace(estimate, why=fill_places(estimate.why, _names(gang)))
 
     def _proof(self, gang: WaitingGang) -> Witness | None:
         verdict = self._judgement.verdict(gang, self._facts())

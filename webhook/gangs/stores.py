@@ -44,7 +44,7 @@ from webhook.model.keys import Api, ObjectKey
 from webhook.model.known_objects import PodGangFacts, PodGangIndex
 from webhook.model.projections import POD_GANGS, Projection, Resource, key_of
 from webhook.model.reading import Malformed, Manifest, mapping, sequence, text
-from webhook.model.workload_record import OWN_LABELS
+from webhook.model.workload_record import ROLLCALL_LABELS
 from webhook.workloads.opted_in_workload import TERMINAL
 
 # The metadata that affects decisions. Status and resourceVersion do not.
@@ -319,7 +319,7 @@ def _outlined(manifest: Manifest) -> Manifest:
     So it blocks only its own name. One of the strings may name the group above it.
     """
     metadata, spec = manifest["metadata"], mapping(manifest["spec"])
-    labels, _ = labels_kept(mapping(metadata.get("labels")), first=OWN_LABELS)
+    labels, _ = labels_kept(mapping(metadata.get("labels")), first=ROLLCALL_LABELS)
     owners = [owner for owner in sequence(metadata.get("ownerReferences")) if mapping(owner).get("controller") is True]
     kept = {field: value for field, value in metadata.items() if field not in {"annotations", "labels"}}
     texts = {field: value for field, value in spec.items() if isinstance(value, str) and fits((field, value))}

@@ -19,10 +19,19 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from webhook.admission.workload_fit import fit_of, fits_of, packing_of, room_for
 from webhook.config.settings import Profile, Settings
 from webhook.fit.domains import ALL_NODES
-from webhook.fit.feasibility import Now, NowAnswer, Usage, counted_by, room_now
+from webhook.fit.feasibility import RoomAnswer, RoomEstimate, Usage, amount_reader, room_now
 from webhook.fit.gang_shapes import GangShape, shape_of_templates
 from webhook.fit.packing import GangFit
-from webhook.fit.verdict import FitFamily, FitScope, FitVerdict, Shortfall, Witness, amount_of, counted, sentence_list
+from webhook.fit.verdict import (
+    FitFamily,
+    FitScope,
+    FitVerdict,
+    Shortfall,
+    Witness,
+    count_text,
+    resource_amount_text,
+    sentence_list,
+)
 from webhook.gangs.hold_reasons import GangReason, HoldReason
 from webhook.gangs.members import BASE_PODGANG, GangPod, Roster, spec_in, spec_text
 from webhook.gangs.pod_reasons import MemberTally
@@ -56,7 +65,7 @@ from webhook.workloads.leaderworkerset import LeaderWorkerSet
 from webhook.workloads.opted_in_gang import GANG_LABEL, MEMBER_LABEL, OptedInGang, every_place
 from webhook.workloads.opted_in_workload import OptedInWorkload
 from webhook.workloads.pod_clique_set import PodCliqueSet
-from webhook.workloads.trainjob import MadeJobSet
+from webhook.workloads.trainjob import TrainerJobSet
 
 # Keys that name a pod, its place in its gang, its gang or its workload. Such a key matters only if a selector of the
 # pods reads it.
@@ -241,7 +250,7 @@ def _workload_settings(podgang: PodGang, left_out: frozenset[str]) -> Hashable:
     if not isinstance(podgang, OptedInGang):
         return ()
     workload = podgang.workload
-    above = workload.train_job.annotations if isinstance(workload, MadeJobSet) else {}
+    above = workload.train_job.annotations if isinstance(workload, TrainerJobSet) else {}
     try:
         annotations = [above, *(place.values for place in every_place(workload))]
     except Malformed:
@@ -266,7 +275,7 @@ def _digest(workload: OptedInWorkload | PodCliqueSet | None) -> bytes | None:
     return blake2b(json.dumps(content, sort_keys=True, default=str).encode(), digest_size=16).digest()
 
 
-def unnamed(shape: GangShape, names: Sequence[str]) -> GangShape:
+def remove_names(shape: GangShape, names: Sequence[str]) -> GangShape:
     """Returns the shape with places for the names of its members: then an answer is one for each gang of it."""
     places = {name: _place(index) for index, name in enumerate(names)}
     return shape._replace(
@@ -279,17 +288,17 @@ def unnamed(shape: GangShape, names: Sequence[str]) -> GangShape:
     )
 
 
-def named(witness: Witness, names: Sequence[str]) -> Witness:
+def fill_names(witness: Witness, names: Sequence[str]) -> Witness:
     """Returns the witness with the names of a gang's members in their places."""
     return replace(
         witness,
-        why=with_names(witness.why, names),
-        remedy=with_names(witness.remedy, names),
-        members=tuple(with_names(member, names) for member in witness.members),
+        why=fill_places(witness.why, names),
+        remedy=fill_places(witness.remedy, names),
+        members=tuple(fill_places(member, names) for member in witness.members),
     )
 
 
-def with_names(text: str, names: Sequence[str]) -> str:
+def fill_places(text: str, names: Sequence[str]) -> str:
     """Returns the text with the names of a gang's members in their places."""
     for index, name in enumerate(names):
         text = text.replace(_place(index), name)
@@ -307,7 +316,7 @@ class RoomJudge(Protocol):
     def never(self, gang: WaitingGang) -> Witness | None:
         """Returns the proof that the gang can never start; None without one."""
 
-    def now(self, gang: WaitingGang) -> Now | None:
+    def now(self, gang: WaitingGang) -> RoomEstimate | None:
         """Returns an estimate of whether the gang has room now; None without one."""
 
 
@@ -366,7 +375,7 @@ def has_room_for_rest(
             shapes[tally.member.name] = shape
     counts = {tally.member.name: len(tally.pods) for tally in tallies}
     now = fits.now(WaitingGang(podgang, workload, profile, record, shapes, counts))
-    return None if now is None or now.answer is NowAnswer.UNKNOWN else now.answer is NowAnswer.ROOM
+    return None if now is None or now.answer is RoomAnswer.UNKNOWN else now.answer is RoomAnswer.ROOM
 
 
 def room_reasons(gang: WaitingGang, fits: RoomJudge, *, has_no_room: bool) -> RoomReasons:
@@ -379,9 +388,9 @@ def room_reasons(gang: WaitingGang, fits: RoomJudge, *, has_no_room: bool) -> Ro
         why = f"{_never(witness)}{'' if gang.is_whole else _OF_TEMPLATES}"
         return RoomReasons((HoldReason(GangReason.NEVER_FITS, why, witness.remedy),), witness)
     now = fits.now(gang) if has_no_room else None
-    if now is None or now.answer is NowAnswer.UNKNOWN:
+    if now is None or now.answer is RoomAnswer.UNKNOWN:
         return NOTHING_ABOUT_ROOM
-    if now.answer is NowAnswer.ROOM:
+    if now.answer is RoomAnswer.ROOM:
         return RoomReasons(has_room=True)
     return RoomReasons((HoldReason(GangReason.NO_ROOM, _short(now), _advice(gang, now)),), has_room=False)
 
@@ -392,7 +401,7 @@ def _never(witness: Witness) -> str:
     return f"it can never start on these nodes, even if nothing else runs there: {witness.why}"
 
 
-def _short(now: Now) -> str:
+def _short(now: RoomEstimate) -> str:
     lacks = sentence_list([_lacking(shortfall) for shortfall in now.short])
     summary = f"by an estimate it has no room now: {now.why}"
     if now.nearest in {None, ALL_NODES}:
@@ -402,10 +411,14 @@ def _short(now: Now) -> str:
 
 def _lacking(short: Shortfall) -> str:
     missing = short.needed - short.there
-    return f"room for {counted(missing, 'pod')}" if short.resource == "pods" else amount_of(short.resource, missing)
+    return (
+        f"room for {count_text(missing, 'pod')}"
+        if short.resource == "pods"
+        else resource_amount_text(short.resource, missing)
+    )
 
 
-def _advice(gang: WaitingGang, now: Now) -> str:
+def _advice(gang: WaitingGang, now: RoomEstimate) -> str:
     where = "" if now.nearest in {None, ALL_NODES} else f" in {now.nearest}"
     advice = f"wait until gangs{where} have ended, or request less"
     if (name := gang.workload_name) is None:
@@ -466,7 +479,7 @@ class FitJudgement(Protocol):
     def verdict(self, gang: WaitingGang, facts: ClusterFacts) -> FitVerdict | None:
         """Returns whether the gang can ever start; None if it is not judged."""
 
-    def now(self, gang: WaitingGang, facts: ClusterFacts, pods: NodePods) -> Now | None:
+    def now(self, gang: WaitingGang, facts: ClusterFacts, pods: NodePods) -> RoomEstimate | None:
         """Returns an estimate of whether the gang has room now; None if there is none."""
 
 
@@ -485,7 +498,7 @@ class StoredFits:
         except Malformed:
             return None
 
-    def now(self, gang: WaitingGang, facts: ClusterFacts, pods: NodePods) -> Now | None:
+    def now(self, gang: WaitingGang, facts: ClusterFacts, pods: NodePods) -> RoomEstimate | None:
         """Returns an estimate of whether the gang has room now, not of who holds it; None if there is none."""
         backend, settings = gang.profile.backend, self._settings.fit
         try:
@@ -495,7 +508,7 @@ class StoredFits:
             return None
         if packing.unknown or room is None:
             return None
-        usage = Usage.from_facts(replace(facts, node_pods=pods), counted_by(backend.pod_reading(settings)))
+        usage = Usage.from_facts(replace(facts, node_pods=pods), amount_reader(backend.pod_reading(settings)))
         return room_now(packing, room, usage, (gang.podgang.namespace, gang.podgang.name))
 
     def _template_verdict(self, gang: WaitingGang, facts: ClusterFacts) -> FitVerdict | None:
@@ -511,7 +524,7 @@ def _gang_shape(gang: WaitingGang) -> GangShape:
     templates = {name: [Pod(pod_shape.manifest(podgang.namespace)).template] for name, pod_shape in gang.pods.items()}
     shape = shape_of_templates(podgang, templates, gang.record)
     whole = tuple(member._replace(pods=gang.counts[member.name]) for member in shape.members)
-    return unnamed(shape._replace(members=whole), [member.name for member in podgang.members])
+    return remove_names(shape._replace(members=whole), [member.name for member in podgang.members])
 
 
 def _fit_of_gang(name: str, fits: Iterable[GangFit]) -> GangFit | None:

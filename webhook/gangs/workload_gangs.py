@@ -32,7 +32,7 @@ from webhook.model.bounds import share_of
 from webhook.model.grove import controller_in
 from webhook.model.keys import Api, ObjectKey, is_subdomain
 from webhook.model.known_kinds import PODS
-from webhook.model.place import OF_OPTED_IN, label_value
+from webhook.model.place import OPTED_IN_POD_CONTROLLERS, label_value
 from webhook.model.reading import Malformed, Manifest, mapping
 from webhook.model.workload_record import OPTED_OUT, SCHEDULER_LABEL
 from webhook.workloads.leaderworkerset import LeaderWorkerSet
@@ -202,7 +202,9 @@ def _is_unrecorded(raw: Manifest, name: str, owners: Collection[str]) -> bool:
 _UNCUT = 50
 RECORDED = {"labelSelector": SCHEDULER_LABEL}
 # The kinds that are written in Python, with what stands between them and their pods, and pods.
-_NEEDED = frozenset({*PYTHON_KINDS.gang_workloads, *(resource.api.kind for resource in OF_OPTED_IN), PODS.api.kind})
+_NEEDED = frozenset(
+    {*PYTHON_KINDS.gang_workloads, *(resource.api.kind for resource in OPTED_IN_POD_CONTROLLERS), PODS.api.kind}
+)
 # Gangs that are reported before other tasks may run.
 GANGS_A_TURN = 200
 # Kind, namespace and name.

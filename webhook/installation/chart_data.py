@@ -27,7 +27,7 @@ from webhook.config.settings import (
 )
 from webhook.installation.net_policy import net_policy
 from webhook.installation.rbac import access_rules, reconciler_access_rules
-from webhook.installation.webhooks import Address, names_a_group, refuses_pods, sealed_by, webhook_configurations
+from webhook.installation.webhooks import Address, names_a_group, refuses_pods, seal_condition, webhook_configurations
 from webhook.model.gang_objects import JUDGED_PODS
 from webhook.model.known_kinds import NO_GANGS
 from webhook.model.reading import Manifest
@@ -121,7 +121,7 @@ def _webhooks(features: list[_Feature]) -> Manifest:
     sealed = {
         feature.scheduler: condition
         for feature in features
-        if feature.scheduler and (condition := sealed_by(feature.settings.profiles[feature.scheduler])) is not None
+        if feature.scheduler and (condition := seal_condition(feature.settings.profiles[feature.scheduler])) is not None
     }
     kinds = features[0].settings.kinds
     # What the templates leave out if a built-in shape is disabled.

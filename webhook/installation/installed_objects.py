@@ -201,7 +201,7 @@ def _service_port(name: str, port: int) -> Manifest:
     return {"name": name, "port": port, "targetPort": name, "protocol": "TCP"}
 
 
-def everything(settings: Settings, options: Options) -> list[Manifest]:
+def installed_objects(settings: Settings, options: Options) -> list[Manifest]:
     """Returns every object of an installation."""
     return [manifest for topic in TOPICS.values() for manifest in topic(settings, options)]
 
@@ -269,7 +269,7 @@ _IN_ORDER = {"sortOptions": {"order": "fifo"}}
 Dump = Callable[[Manifest], str]
 
 
-class Configured(NamedTuple):
+class ConfigurationFile(NamedTuple):
     """A configuration file: its text, the settings made from it, and the text of each shadow's file."""
 
     text: str
@@ -278,7 +278,7 @@ class Configured(NamedTuple):
 
 
 def kustomizations(
-    files: Configured, self_managed: Configured, namespace: str, image: str, dump: Dump
+    files: ConfigurationFile, self_managed: ConfigurationFile, namespace: str, image: str, dump: Dump
 ) -> Mapping[str, str]:
     """Returns the text of each file by its path. `dump` writes an object as YAML, `files` is the configuration for
     certificates from elsewhere, and `self_managed` the one for self-managed certificates.
@@ -296,7 +296,7 @@ def kustomizations(
     }
 
 
-def _complete(folder: str, configured: Configured, options: Options, dump: Dump) -> dict[str, str]:
+def _complete(folder: str, configured: ConfigurationFile, options: Options, dump: Dump) -> dict[str, str]:
     files = {
         f"{topic}.yaml": _documents(manifests, dump)
         for topic, make in TOPICS.items()

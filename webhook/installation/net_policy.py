@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from webhook.config.settings import ENFORCEMENT_LABEL, Profile, Settings
 from webhook.installation.names import LABELS, NET
-from webhook.installation.webhooks import OPTED_IN, namespaces_asked_about
+from webhook.installation.webhooks import OPTED_IN, judged_namespaces
 from webhook.model import grove
 from webhook.model.claims import CLAIMS, Mark
 from webhook.model.findings import Action
@@ -50,7 +50,7 @@ def net_policy(settings: Settings, own_namespace: str) -> list[Manifest]:
         "failurePolicy": "Fail",
         "matchConstraints": {
             "matchPolicy": "Equivalent",
-            "namespaceSelector": namespaces_asked_about(settings, own_namespace),
+            "namespaceSelector": judged_namespaces(settings, own_namespace),
             "resourceRules": [_PODS],
         },
         "matchConditions": [_STARTS, _NOT_LEAVING],

@@ -197,13 +197,13 @@ class Options:
         return (RECONCILER, SERVER) if self.reconciler is ReconcilerPlace.MOVING else (RECONCILER,)
 
 
-def named_by_content(text: str, shadows: Mapping[str, str] = EMPTY) -> Configuration:
+def name_by_content(text: str, shadows: Mapping[str, str] = EMPTY) -> Configuration:
     """Returns the configuration file and its shadows as a ConfigMap with a hash of its content in the name."""
     content = "\0".join((text, *(part for item in sorted(shadows.items()) for part in item)))
     return Configuration(f"rollcall-{sha256(content.encode()).hexdigest()[:10]}", text, shadows)
 
 
-def placed(settings: Settings, requested: ReconcilerPlace | None) -> ReconcilerPlace:
+def reconciler_place(settings: Settings, requested: ReconcilerPlace | None) -> ReconcilerPlace:
     """Returns where the reconciler runs: as `requested`, but in its own Pods if it holds the authority's key.
 
     The server must not be able to read that key, and all containers of a Pod share one service account.

@@ -26,7 +26,7 @@ from webhook.model import kueue
 from webhook.model.gang_objects import REPORTS
 from webhook.model.keys import Api
 from webhook.model.kueue_objects import ADMISSION_CHECK_KIND, WORKLOAD_KIND
-from webhook.model.place import OF_GROVE
+from webhook.model.place import GROVE_POD_CONTROLLERS
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, TOPOLOGY_BINDINGS, Resource
 from webhook.model.reading import Manifest
 from webhook.workloads.kueue_integration import OWNERS_BESIDES, CheckMode
@@ -136,7 +136,7 @@ def _gang_rules(settings: Settings) -> list[Manifest]:
         rules += [_rule_on(tree.resource, "list", "watch") for tree in profile.backend.trees]
         rules += [_rule(api.group, f"{api.kind.lower()}s", *_WRITING) for api in profile.backend.writable_kinds]
     # Gangs are judged by their pods, and the stage of a gang is read from them.
-    made_by = [*OF_GROVE, *(settings.kinds.pod_controllers if settings.makes_opted_in_gangs else ())]
+    made_by = [*GROVE_POD_CONTROLLERS, *(settings.kinds.pod_controllers if settings.makes_opted_in_gangs else ())]
     rules += [_rule_on(controller, "list", "watch") for controller in made_by]
     pods = ["list", "watch"]
     if any(profile.gate for profile in settings.profiles.values()):

@@ -42,7 +42,7 @@ from webhook.validators.registry import SEAL_ANNOTATION
 NOT_EXEMPT = "not-exempt"
 
 
-def installed_in(settings: Settings, namespace: str) -> Settings:
+def installation_settings(settings: Settings, namespace: str) -> Settings:
     """Returns the settings for that namespace: its service accounts are the reconcilers, unless others are set."""
     # The server's service account in the server's Pods, another one in its own Pods. Both write during an upgrade from
     # one to the other.
@@ -56,12 +56,12 @@ _ACCOUNT = f"system:serviceaccount:{ANY_NAMESPACE}:"
 _CONTROLLED = "object.metadata.?ownerReferences[?0].?controller.orValue(false)"
 
 
-def unsealed(settings: Settings) -> Manifest | None:
+def unsealed_condition(settings: Settings) -> Manifest | None:
     """Returns the matchCondition of the webhook that judges Grove's pods; None if it judges all of them.
 
     If a webhook may stay without an answer, `/mutate` may not have seen the pod, and its seal says nothing.
     """
-    conditions = map(sealed_by, settings.profiles.values())
+    conditions = map(seal_condition, settings.profiles.values())
     sealed = sorted(f"({condition})" for condition in conditions if condition is not None)
     if not sealed or not settings.registration.must_answer:
         return None
@@ -69,7 +69,7 @@ def unsealed(settings: Settings) -> Manifest | None:
     return {"name": "unsealed", "expression": f"!({users} && {_CONTROLLED} && ({' || '.join(sealed)}))"}
 
 
-def sealed_by(profile: Profile) -> str | None:
+def seal_condition(profile: Profile) -> str | None:
     """Returns a CEL expression: whether a pod has the seal of that profile and no trait that its rules look for; None
     if the profile seals no pods.
 
@@ -150,7 +150,7 @@ def webhook_configurations(
 
     def hooks(path: str) -> list[Manifest]:
         sets = [_rule(grove.GROUP, "v1alpha1", "podcliquesets", "CREATE", "UPDATE")]
-        condition = unsealed(settings) if path == "validate" else None
+        condition = unsealed_condition(settings) if path == "validate" else None
         only_unsealed = {} if condition is None else {"matchConditions": [condition]}
         registered = [
             hook("podcliquesets", path, sets, {"matchConditions": [_NOT_LEAVING]}),
@@ -233,7 +233,7 @@ _NOT_LABELLED = {
 
 def _object_hooks(settings: Settings, own_namespace: str) -> Iterator[_Hook]:
     """Yields the hooks for gang objects that other users write, and for pods that name one: one for each API group."""
-    users = _compact(sorted(installed_in(settings, own_namespace).exempt_users))
+    users = _compact(sorted(installation_settings(settings, own_namespace).exempt_users))
     judged_users = {"name": NOT_EXEMPT, "expression": f"!({_USER} in {users})"}
     kinds = dict.fromkeys(judged for profile in settings.profiles.values() for judged in profile.judged)
     groups = dict.fromkeys(judged.group for judged in kinds if judged != JUDGED_PODS)
@@ -328,7 +328,7 @@ _NOT_EXEMPT: Manifest = {"key": EXEMPT_LABEL, "operator": "DoesNotExist"}
 def _common(settings: Settings, own_namespace: str) -> Manifest:
     registration = settings.registration
     return {
-        "namespaceSelector": namespaces_asked_about(settings, own_namespace),
+        "namespaceSelector": judged_namespaces(settings, own_namespace),
         "matchPolicy": "Equivalent",
         "failurePolicy": registration.failure_policy,
         "timeoutSeconds": registration.timeout_seconds,
@@ -337,7 +337,7 @@ def _common(settings: Settings, own_namespace: str) -> Manifest:
     }
 
 
-def namespaces_asked_about(settings: Settings, own_namespace: str) -> Manifest:
+def judged_namespaces(settings: Settings, own_namespace: str) -> Manifest:
     """Returns the selector of the namespaces in which anything is judged."""
     excluded = [*NEVER_HERE, *settings.registration.excluded_namespaces]
     if own_namespace not in excluded:

@@ -52,7 +52,7 @@ def account_of(user: str) -> tuple[str, str] | None:
 
 
 @lru_cache(maxsize=256)
-def in_any_namespace(user: str) -> str:
+def user_pattern(user: str) -> str:
     """Returns a service account in any namespace; another user as it is. Cached: few users create all pods."""
     return _NAMESPACE_OF_ACCOUNT.sub(ANY_NAMESPACE, user)
 

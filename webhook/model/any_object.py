@@ -204,7 +204,7 @@ _OF_FAMILY: Mapping[tuple[str, str], str] = {
     for name in DOMAINS[below]
 }
 # Every key of this domain is Rollcall's.
-OWN_DOMAIN = "rollcall.dev"
+ROLLCALL_DOMAIN = "rollcall.dev"
 _SIMILAR_NAME, _SIMILAR_DOMAIN = 0.86, 0.86
 # The most unknown domains of one object that are compared with the known ones.
 _MOST_DOMAINS = 16

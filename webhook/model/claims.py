@@ -140,17 +140,17 @@ class GroupName(NamedTuple):
     claim: Claim
 
 
-def named_group(key: str, value: object) -> str | None:
+def group_in_mark(key: str, value: object) -> str | None:
     """Returns the group that a mark names; None if the key is no such mark, or its value no name."""
     if key == "schedulingGroup" and isinstance(value, Mapping):
         value = value.get("podGroupName")
     return value if key in NAMES_OF and isinstance(value, str) and value else None
 
 
-def groups_named_on(pod: PodTemplate) -> Iterator[GroupName]:
+def groups_in_pod(pod: PodTemplate) -> Iterator[GroupName]:
     """Yields the groups that a pod or a pod template names."""
     for claim in claims_on(pod):
-        name = named_group(claim.key, claim.value)
+        name = group_in_mark(claim.key, claim.value)
         if name is not None:
             yield GroupName(claim.system, name, claim)
 

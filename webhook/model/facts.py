@@ -33,7 +33,7 @@ from webhook.model.nodes import NodeGrower, Nodes
 from webhook.model.pod_gang_map import POD_GANG_MAPS, PodGangMap
 from webhook.model.pod_groups import GroupPods, Groups, KoordinatorPodGroups, WorkloadTemplates
 from webhook.model.resources import Claim, DeviceClass, NamespaceQuota, ResourceRange, Slice
-from webhook.workloads.known_workloads import KnownWorkload
+from webhook.workloads.known_workloads import WorkloadFacts
 from webhook.workloads.shaped_workload import GangSize, WorkloadKey
 
 
@@ -87,12 +87,12 @@ class ClusterFacts:
     pod_groups: Groups | None = None
     composite_pod_groups: Groups | None = None
     # The opted-in workloads, which are those that Rollcall has recorded.
-    jobs: Mapping[ObjectKey, KnownWorkload] | None = None
-    job_sets: Mapping[ObjectKey, KnownWorkload] | None = None
-    leader_worker_sets: Mapping[ObjectKey, KnownWorkload] | None = None
-    train_jobs: Mapping[ObjectKey, KnownWorkload] | None = None
+    jobs: Mapping[ObjectKey, WorkloadFacts] | None = None
+    job_sets: Mapping[ObjectKey, WorkloadFacts] | None = None
+    leader_worker_sets: Mapping[ObjectKey, WorkloadFacts] | None = None
+    train_jobs: Mapping[ObjectKey, WorkloadFacts] | None = None
     # Those of declared kinds, by the name of the CustomResourceDefinition, namespace and name.
-    shaped_workloads: Mapping[tuple[str, str, str], KnownWorkload] | None = None
+    shaped_workloads: Mapping[tuple[str, str, str], WorkloadFacts] | None = None
     # What a TrainJob takes its pods from, as it is stored: metadata.name and spec, as a `Packed` or a `Manifest`.
     training_runtimes: Mapping[ObjectKey, Any] | None = None
     cluster_training_runtimes: Mapping[str, Any] | None = None
@@ -196,7 +196,7 @@ class ClusterFacts:
         """Returns what is known here about a workload that another cluster runs: its namespace, its runtime, and what
         Kueue holds it by. The queues, topologies and kinds of the other cluster are unknown.
         """
-        return replace(NOTHING_KNOWN, **{part: getattr(self, part) for part in _OF_OTHER_CLUSTERS})
+        return replace(NO_FACTS, **{part: getattr(self, part) for part in _OF_OTHER_CLUSTERS})
 
     def snapshot(self) -> Callable[[], ClusterFacts]:
         """Returns a function that returns an unchanging copy, for a thread that reads while caches are written. This
@@ -232,7 +232,7 @@ def _changed(part: Mapping[Any, Any], entries: Mapping[Any, Any]) -> Any:
 
 _NOTHING: Mapping[str, Namespace] = MappingProxyType({})
 
-NOTHING_KNOWN = ClusterFacts()
+NO_FACTS = ClusterFacts()
 _OF_OTHER_CLUSTERS = (
     "namespaces",
     "train_jobs",

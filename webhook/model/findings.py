@@ -178,10 +178,10 @@ NO_EXCEPTIONS = Exceptions()
 
 
 # A longer found value is cut: a message must never contain a whole spec.
-MAX_FOUND_CHARACTERS = 80
+MAX_VALUE_CHARACTERS = 80
 # Reason and remedy may quote names from the object, and an annotation's value may have 256 KiB. Three names of the
 # greatest length fit.
-MAX_SAID_CHARACTERS = 900
+MAX_MESSAGE_CHARACTERS = 900
 
 
 class Action(IntEnum):
@@ -238,10 +238,10 @@ class Finding:
         # The value only has to distinguish two faults, so a long annotation value is shortened.
         if isinstance(self.value, str):
             object.__setattr__(self, "value", name_text(self.value) or "")
-        if len(self.why) > MAX_SAID_CHARACTERS:
-            object.__setattr__(self, "why", _cut(self.why, MAX_SAID_CHARACTERS))
-        if len(self.remedy) > MAX_SAID_CHARACTERS:
-            object.__setattr__(self, "remedy", _cut(self.remedy, MAX_SAID_CHARACTERS))
+        if len(self.why) > MAX_MESSAGE_CHARACTERS:
+            object.__setattr__(self, "why", _cut(self.why, MAX_MESSAGE_CHARACTERS))
+        if len(self.remedy) > MAX_MESSAGE_CHARACTERS:
+            object.__setattr__(self, "remedy", _cut(self.remedy, MAX_MESSAGE_CHARACTERS))
 
     def __str__(self) -> str:
         terms = "" if self.excepted is None else f"{self.excepted.terms}; "
@@ -324,8 +324,8 @@ class Omission:
     remedy: str
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "why", _cut(self.why, MAX_SAID_CHARACTERS))
-        object.__setattr__(self, "remedy", _cut(self.remedy, MAX_SAID_CHARACTERS))
+        object.__setattr__(self, "why", _cut(self.why, MAX_MESSAGE_CHARACTERS))
+        object.__setattr__(self, "remedy", _cut(self.remedy, MAX_MESSAGE_CHARACTERS))
 
     def __str__(self) -> str:
         return f"{self.why}; {self.remedy}"
@@ -338,7 +338,7 @@ def shown(value: object) -> str:
     if isinstance(value, list | tuple):
         return f"a list of {len(value)} items"
     if isinstance(value, str):
-        value = _cut(value, MAX_FOUND_CHARACTERS)
+        value = _cut(value, MAX_VALUE_CHARACTERS)
     return plain(json.dumps(value, ensure_ascii=False))
 
 

@@ -264,7 +264,7 @@ class LivingGang(NamedTuple):
 GangObjectKey = tuple[Api, str, str]
 
 
-class NamedGroup(NamedTuple):
+class PodsGroup(NamedTuple):
     """The group that a pod names: the path and the name, and the keys of the gang objects that may say whose it is.
     `unread` is the part of the facts that is needed for more of these keys and is unknown.
     """
@@ -275,12 +275,12 @@ class NamedGroup(NamedTuple):
     unread: str | None = None
 
 
-def marked_group(pod: StoredObject, api: Api, marks: Iterable[Mark]) -> NamedGroup | None:
+def marked_group(pod: StoredObject, api: Api, marks: Iterable[Mark]) -> PodsGroup | None:
     """Returns the group that the first of these labels and annotations names that is not empty."""
     for mark in marks:
         values, at = (pod.labels, LABELS) if mark.part == "labels" else (pod.annotations, ANNOTATIONS)
         if (name := name_text(values.get(mark.key))) is not None:
-            return NamedGroup(at / mark.key, name, ((api, pod.key[0], name),))
+            return PodsGroup(at / mark.key, name, ((api, pod.key[0], name),))
     return None
 
 
@@ -336,7 +336,7 @@ def living_gang(manifest: Manifest) -> LivingGang | None:
     return LivingGang(shared(gang or podgang), shared(podgang), members, moved, divided or _UNDIVIDED, shared(owner))
 
 
-def of_set(holders: Iterable[LivingGang], uid: str | None) -> list[LivingGang]:
+def gangs_of_set(holders: Iterable[LivingGang], uid: str | None) -> list[LivingGang]:
     """Returns the gangs that a PodCliqueSet may own, not those of a deleted one of the same name."""
     return [holder for holder in holders if not uid or holder.owner in {"", uid}]
 
@@ -402,7 +402,7 @@ REPORT_NAME = "rollcall"
 REPORT_SELECTOR = f"{LABEL_MANAGED_BY}={MANAGED_BY_ROLLCALL}"
 
 
-def is_own_report(raw: Manifest) -> bool:
+def is_rollcall_report(raw: Manifest) -> bool:
     """Returns whether Rollcall wrote a report."""
     try:
         return labels_of(raw).get(LABEL_MANAGED_BY) == MANAGED_BY_ROLLCALL

@@ -117,10 +117,10 @@ def read_node_pod(raw: Manifest) -> tuple[ObjectKey, NodePod] | None:
     pod = Pod(raw)
     namespace, name = key_of(raw)
     amounts = _shared_amounts(_amounts(pod.template))
-    return (_shared_name(namespace), name), NodePod(_shared_name(node), amounts, gang_named_by(pod.template))
+    return (_shared_name(namespace), name), NodePod(_shared_name(node), amounts, gang_name_in(pod.template))
 
 
-def gang_named_by(pod: PodTemplate) -> str | None:
+def gang_name_in(pod: PodTemplate) -> str | None:
     """Returns the gang that a pod names, in its namespace; None if it names none. Raises `Malformed`."""
     for label in _GANG_LABELS:
         if (gang := name_text(pod.labels.get(label))) is not None:
@@ -143,7 +143,7 @@ def _amounts(pod: PodTemplate) -> PodAmounts:
     stated = mapping(pod.spec.get("resources"))
     pod_level = map(mapping, (stated.get("requests"), stated.get("limits"), pod.spec.get("overhead")))
     resources = pod.resources.union(*pod_level)
-    units = {resource: in_units(resource, pod.total_request(resource) or 0) for resource in resources}
+    units = {resource: schedulable_amount(resource, pod.total_request(resource) or 0) for resource in resources}
     return ("pods", 1), *sorted((resource, amount) for resource, amount in units.items() if amount > 0)
 
 
@@ -170,10 +170,10 @@ def _reservation(raw: Manifest) -> tuple[str, Reservation] | None:
 
 
 def _resources(written: object) -> dict[str, int]:
-    return {key: in_units(key, parse_quantity(value) or 0) for key, value in mapping(written).items()}
+    return {key: schedulable_amount(key, parse_quantity(value) or 0) for key, value in mapping(written).items()}
 
 
-def in_units(resource: str, amount: Fraction | int) -> int:
+def schedulable_amount(resource: str, amount: Fraction | int) -> int:
     """Returns an amount in milli for cpu and in units for all else, rounded up."""
     return ceil(amount * 1000 if resource == "cpu" else amount)
 

@@ -205,8 +205,8 @@ POD_CLIQUE_SCALING_GROUPS = Resource(Api(grove.GROUP, "v1alpha1", "PodCliqueScal
 
 # By kind: a labelSelector, or nothing.
 PodControllers = Mapping[Resource, str]
-OF_GROVE: PodControllers = MappingProxyType({POD_CLIQUES: "", POD_CLIQUE_SCALING_GROUPS: ""})
-OF_OPTED_IN: PodControllers = MappingProxyType({JOBS: JOB_SET_NAME, STATEFUL_SETS: LWS_NAME})
+GROVE_POD_CONTROLLERS: PodControllers = MappingProxyType({POD_CLIQUES: "", POD_CLIQUE_SCALING_GROUPS: ""})
+OPTED_IN_POD_CONTROLLERS: PodControllers = MappingProxyType({JOBS: JOB_SET_NAME, STATEFUL_SETS: LWS_NAME})
 # The API server does not limit texts in an owner reference. Texts that name an object have a limit: a name has at most
 # 253 characters, a group and version 317.
 _LONGEST = 317

@@ -297,7 +297,7 @@ MAX_CLAIMS = 4
 _READ_BYTES = 2048
 
 
-def asked_in(annotations: Mapping[str, Any]) -> list[str]:
+def claim_names_in(annotations: Mapping[str, Any]) -> list[str]:
     """Returns the names of the claims that a workload asks to be shared. Raises `Malformed`."""
     stated = (text(annotations.get(CLAIMS_ANNOTATION)) or "")[:_READ_BYTES]
     return list(dict.fromkeys(name for entry in stated.split(",") if (name := entry.strip())))
@@ -316,7 +316,7 @@ def pods_claims(
     """Returns the claims that a workload asks to be shared; none if they are too many to keep. `templates` are the
     pods' names, as `PodsClaim` has them, and specs. Raises `Malformed`.
     """
-    if not (names := frozenset(asked_in(annotations)[:MAX_CLAIMS])):
+    if not (names := frozenset(claim_names_in(annotations)[:MAX_CLAIMS])):
         return ()
     every = (PodsClaim(pods, claim) for pods, spec in templates for claim in claims_in(spec) if claim.name in names)
     claims = tuple(islice(dict.fromkeys(every), MOST_ITEMS + 1))

@@ -19,7 +19,7 @@ from webhook.model.grove import ClusterTopologyBinding, PodGang
 from webhook.model.keys import Api, ObjectKey
 from webhook.model.known_objects import Namespace, PodGangFacts, PodGangs, PriorityClass, TopologyBinding
 from webhook.model.reading import Malformed, Manifest, integer, mapping, text
-from webhook.model.workload_record import OWN_LABELS, QUEUE_WORD, SCHEDULER_LABEL, record_of, scalable_in
+from webhook.model.workload_record import QUEUE_WORD, ROLLCALL_LABELS, SCHEDULER_LABEL, record_of, scalable_in
 from webhook.workloads.pod_clique_set import PodCliqueSet
 
 
@@ -120,7 +120,7 @@ def labels_of(raw: Manifest) -> dict[str, Any]:
 
 
 def _namespace(raw: Manifest) -> tuple[str, Namespace]:
-    labels, _ = labels_kept(labels_of(raw), first=OWN_LABELS)
+    labels, _ = labels_kept(labels_of(raw), first=ROLLCALL_LABELS)
     return name_of(raw), Namespace(labels)
 
 

@@ -293,10 +293,12 @@ class InNamespaces(Indexed[ObjectKey, Limited]):
         return self.having(namespace)
 
 
-def in_namespace(objects: Mapping[ObjectKey, Limited], namespace: str) -> list[tuple[str, Limited]]:
+def objects_in_namespace(objects: Mapping[ObjectKey, Limited], namespace: str) -> list[tuple[str, Limited]]:
     """Returns the objects of a namespace with their names, sorted."""
     keys = (
-        objects.keys_in(namespace) if isinstance(objects, InNamespaces) else (key for key in objects if key[0] == namespace)
+        objects.keys_in(namespace)
+        if isinstance(objects, InNamespaces)
+        else (key for key in objects if key[0] == namespace)
     )
     return [(key[1], objects[key]) for key in sorted(keys)]
 

@@ -123,7 +123,7 @@ SCHEDULER_LABEL = "rollcall.dev/scheduler"
 # In place of a scheduler, on a workload that is no gang, in a namespace that chooses a scheduler for its workloads.
 OPTED_OUT = "none"
 # The prefix of Rollcall's own labels.
-OWN_LABELS = "rollcall.dev/"
+ROLLCALL_LABELS = "rollcall.dev/"
 # The key of every queue contains this, for any scheduler.
 QUEUE_WORD = "queue"
 # Read only as annotations: no scheduler reads a queue from a label with that key.

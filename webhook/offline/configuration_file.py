@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from webhook.config.file import named_files, settings_from
+from webhook.config.file import settings_from, shadow_file_names
 from webhook.config.settings import Settings
 from webhook.config.shape_document import KIND, form_problems, read_shape
 from webhook.errors import ConfigurationError, InputError, Problem
@@ -35,7 +35,7 @@ def _load(path: Path, *, is_shadow: bool) -> Settings:
         needed = f"one document besides any {KIND}s" if shapes else "exactly one document"
         raise InputError(str(path), f"{needed} is needed, but there are {len(others)}")
     (document,) = others
-    beside = {} if is_shadow else {name: path.parent / name for name in named_files(document.manifest)}
+    beside = {} if is_shadow else {name: path.parent / name for name in shadow_file_names(document.manifest)}
     files = {name: _load(file, is_shadow=True) for name, file in beside.items() if file.is_file()}
     try:
         beside_it = [shape.manifest for shape in shapes]
@@ -51,10 +51,10 @@ def load_shapes(path: Path) -> list[WorkloadShape]:
     for document in read_file(path, may_be_empty=False):
         shape_problems: list[Problem] = []
         shape = read_shape(document.manifest, "", shape_problems)
-        problems += [placed(problem, document) for problem in shape_problems]
+        problems += [locate_problem(problem, document) for problem in shape_problems]
         pairs += [] if shape is None else [(shape, document)]
     shapes = [shape for shape, _ in pairs]
-    problems += (placed(problem, pairs[index][1]) for index, problem in form_problems(shapes))
+    problems += (locate_problem(problem, pairs[index][1]) for index, problem in form_problems(shapes))
     if problems:
         raise ConfigurationError(str(path), problems)
     return shapes
@@ -64,12 +64,12 @@ def _placed(problem: Problem, document: Document, shapes: Sequence[Document]) ->
     """Returns the problem with its position: in the configuration, or in a shape beside it."""
     matched = _BESIDE.match(problem.path)
     if matched is None:
-        return placed(problem, document)
+        return locate_problem(problem, document)
     beside = replace(problem, path=problem.path[matched.end() :])
-    return placed(beside, shapes[int(matched[1])])
+    return locate_problem(beside, shapes[int(matched[1])])
 
 
-def placed(problem: Problem, document: Document) -> Problem:
+def locate_problem(problem: Problem, document: Document) -> Problem:
     """Returns the problem with its position in the document."""
     line, column = document.position(FieldPath(tuple(_steps(problem.path))))
     return Problem(problem.path, problem.value, problem.why, problem.allowed, line, column)

@@ -18,7 +18,7 @@ from webhook.admission.opinion import (
     Honoured,
     Opinion,
     OpinionAnswer,
-    changed,
+    change_actions,
     chosen_by_label,
     opinion_of,
     opinion_on,
@@ -28,11 +28,11 @@ from webhook.admission.opted_in_admission import (
     OptedInWorkloads,
     gang_support,
     is_part,
-    made_of,
+    made_job_set,
     omission_of,
     topology_support,
 )
-from webhook.admission.workload_admission import POD_CLIQUE_SETS, WorkloadAdmission, described, excepted
+from webhook.admission.workload_admission import POD_CLIQUE_SETS, WorkloadAdmission, cover_findings, exception_subject
 from webhook.admission.workload_fit import has_run
 from webhook.config.settings import Profile, Settings
 from webhook.model import grove
@@ -46,11 +46,11 @@ from webhook.model.reading import Malformed, Manifest
 from webhook.model.workload_record import OPTED_OUT
 from webhook.offline.fit_report import FitEntry, entries_of
 from webhook.offline.gang_tree import TreeNode, gang_names, gang_tree, workload_tree
-from webhook.offline.judgement import assumed, names_of, requests_in, workload_kinds
-from webhook.offline.omissions import rendered, supplied
+from webhook.offline.judgement import name_findings, requests_in, stock_runtime_notes, workload_kinds
+from webhook.offline.omissions import add_remedies, drop_placeholders
 from webhook.offline.report import finding_as_json, unjudged_as_json
 from webhook.offline.smallest_edit import edit_under
-from webhook.offline.translation import disruption_modes, overridden
+from webhook.offline.translation import disruption_modes, override_notes
 from webhook.validators.gang_scheduler import Choice
 from webhook.workloads.opted_in_gang import is_claimed, no_gang, requests, scheduler_of_pods
 from webhook.workloads.opted_in_workload import OptedInWorkload
@@ -147,7 +147,7 @@ class Explanation:
 
 
 @dataclass(frozen=True, slots=True)
-class Explained:
+class DocumentExplanation:
     """An explanation, and the place of the workload in its document."""
 
     at: FieldPath
@@ -156,7 +156,7 @@ class Explained:
 
 def explain_document(
     manifest: Manifest, facts: ClusterFacts, settings: Settings, now: datetime | None = None
-) -> Iterator[Explained]:
+) -> Iterator[DocumentExplanation]:
     """Yields an explanation of each workload in a document; other kinds have none. Raises `ReviewError`."""
     for request, at in requests_in(manifest, workload_kinds(settings), now=now):
         if request.kind[::2] == (grove.GROUP, "PodCliqueSet"):
@@ -164,13 +164,17 @@ def explain_document(
         else:
             explanation = explain_opted_in(request, facts, settings) if request.kind[::2] in settings.kinds else None
         if explanation is not None:
-            notes = (*overridden(request, facts, settings), *assumed(request, facts), *explanation.notes)
-            names = names_of(request, explanation.choice.scheduler, facts, settings)
-            verdict = rendered(Verdict(findings=names), request.object or {})
+            notes = (
+                *override_notes(request, facts, settings),
+                *stock_runtime_notes(request, facts),
+                *explanation.notes,
+            )
+            names = name_findings(request, explanation.choice.scheduler, facts, settings)
+            verdict = drop_placeholders(Verdict(findings=names), request.object or {})
             if verdict.omission is not None:
                 notes = (*notes, f"not rendered: {verdict.omission.why}; {verdict.omission.remedy}")
             views = tuple(_supplied(view, facts) for view in _apply_exceptions(explanation.views, request, settings))
-            yield Explained(at, replace(explanation, names=verdict.findings, notes=notes, views=views))
+            yield DocumentExplanation(at, replace(explanation, names=verdict.findings, notes=notes, views=views))
 
 
 def _apply_exceptions(views: Sequence[SchedulerView], request: Request, settings: Settings) -> Iterator[SchedulerView]:
@@ -179,16 +183,16 @@ def _apply_exceptions(views: Sequence[SchedulerView], request: Request, settings
     if not granted or not views:
         yield from views
         return
-    description = described(request.kind.kind, request.object or {})
+    description = exception_subject(request.kind.kind, request.object or {})
     for view in views:
-        opinion = changed(view.opinion, lambda findings: excepted(findings, granted, description))
+        opinion = change_actions(view.opinion, lambda findings: cover_findings(findings, granted, description))
         yield replace(view, opinion=opinion, edit=view.edit if opinion.answer is OpinionAnswer.REFUSED else None)
 
 
 def _supplied(view: SchedulerView, facts: ClusterFacts) -> SchedulerView:
     opinion = view.opinion
-    honours = tuple(replace(honour, unjudged=supplied(honour.unjudged, facts)) for honour in opinion.honours)
-    return replace(view, opinion=replace(opinion, honours=honours, unjudged=supplied(opinion.unjudged, facts)))
+    honours = tuple(replace(honour, unjudged=add_remedies(honour.unjudged, facts)) for honour in opinion.honours)
+    return replace(view, opinion=replace(opinion, honours=honours, unjudged=add_remedies(opinion.unjudged, facts)))
 
 
 def explain(request: Request, facts: ClusterFacts, settings: Settings) -> Explanation:
@@ -227,7 +231,7 @@ def _explain_opted_in(
         return None
     choice = chosen or Choice("", SPEC)
     # The workload that makes the pods: for a TrainJob with a known runtime its JobSet, else itself.
-    maker = made_of(workload, facts) if isinstance(workload, TrainJob) else workload
+    maker = made_job_set(workload, facts) if isinstance(workload, TrainJob) else workload
     broken = () if chosen is None else tuple(admission.judge_choice(workload, None, choice, facts).findings)
     opted_out = choice.scheduler == OPTED_OUT and not broken
     if opted_out:

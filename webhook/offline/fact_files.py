@@ -22,7 +22,7 @@ from webhook.backends.registry import installed_backends
 from webhook.errors import InputError
 from webhook.model import grove, known_kinds
 from webhook.model.bounds import name_text
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.fields import ROOT, SPEC, FieldPath, Item, KindFields, Names, kind_names
 from webhook.model.findings import shown
 from webhook.model.keys import SHAPED_WORKLOADS, Api
@@ -185,7 +185,7 @@ def load_facts(paths: Sequence[Path], kinds: WorkloadKinds = PYTHON_KINDS) -> Cl
 
 
 def facts_from(
-    documents: Iterable[Document], facts: ClusterFacts = NOTHING_KNOWN, kinds: WorkloadKinds = PYTHON_KINDS
+    documents: Iterable[Document], facts: ClusterFacts = NO_FACTS, kinds: WorkloadKinds = PYTHON_KINDS
 ) -> ClusterFacts:
     """Returns the facts in `documents`, added to `facts`. Raises `InputError`."""
     return facts_of(fact_objects(documents), facts, kinds)
@@ -193,7 +193,7 @@ def facts_from(
 
 def facts_of(
     items: Iterable[FactObject],
-    facts: ClusterFacts = NOTHING_KNOWN,
+    facts: ClusterFacts = NO_FACTS,
     kinds: WorkloadKinds = PYTHON_KINDS,
     origins: _Origins | None = None,
 ) -> ClusterFacts:
@@ -260,7 +260,7 @@ class FactEntry(NamedTuple):
     value: Any
 
 
-def with_field_names(facts: ClusterFacts, schemas: Sequence[Path] = ()) -> ClusterFacts:
+def add_field_names(facts: ClusterFacts, schemas: Sequence[Path] = ()) -> ClusterFacts:
     """Returns `facts` with the field names of all kinds: of the CRDs in `schemas`, else of `facts`, else of the known
     releases. Raises `InputError`.
     """
@@ -404,7 +404,7 @@ def _note_origin(part: str, entry: FactEntry, projection: Projection, origins: _
     before = origins.setdefault((part, *subject), origin)
     if before.version == origin.version and before.value != origin.value:
         first, second = sorted((before, origin), key=lambda place: place.order)
-        why = f"{called(subject)} differs from the one in {second.text}: keep the one that the cluster has"
+        why = f"{subject_words(subject)} differs from the one in {second.text}: keep the one that the cluster has"
         raise InputError(first.order[0], why, first.order[1], 1)
 
 
@@ -421,7 +421,7 @@ def name_of(raw: Manifest) -> str:
     return name if isinstance(name, str) else ""
 
 
-def called(subject: tuple[str, str, str]) -> str:
+def subject_words(subject: tuple[str, str, str]) -> str:
     """Returns the words for a kind, namespace and name."""
     kind, namespace, name = subject
     return f"{kind} {shown(f'{namespace}/{name}' if namespace else name)}"

@@ -83,7 +83,7 @@ class Directive(NamedTuple):
         return rule in self.rules
 
 
-def directive(written: str, line: int = 0) -> Directive | None:
+def parse_directive(written: str, line: int = 0) -> Directive | None:
     """Returns what a comment or a line of the annotation says behind its key; None if it says nothing. What is not
     RULE: REASON is taken as the name of a rule, which does not exist.
     """
@@ -93,9 +93,9 @@ def directive(written: str, line: int = 0) -> Directive | None:
     return Directive(tuple(rule.strip() for rule in match[1].split(",")), match[2] or "", line)
 
 
-def annotated(value: object) -> Iterator[Directive]:
+def annotation_directives(value: object) -> Iterator[Directive]:
     """Yields the suppressions of an annotation, one a line."""
     if isinstance(value, str):
         for line in value.splitlines():
-            if line.strip() and (parsed := directive(line)) is not None:
+            if line.strip() and (parsed := parse_directive(line)) is not None:
                 yield parsed

@@ -18,8 +18,8 @@ from webhook.admission.opted_in_admission import IS_NO_GANG, OptedInWorkloads, i
 from webhook.admission.workload_admission import POD_CLIQUE_SETS
 from webhook.admission.workload_fit import fits_of, gang_fit_of, has_run, pods_together
 from webhook.config.settings import Profile, Settings
-from webhook.fit.domains import DomainRoom, domain_rooms_of, in_order, partitions_of
-from webhook.fit.feasibility import Now, NowAnswer, Usage, counted_by, free_room, judge, now_of
+from webhook.fit.domains import DomainRoom, domain_rooms_of, partitions_of, sort_for_table
+from webhook.fit.feasibility import RoomAnswer, RoomEstimate, Usage, amount_reader, free_room, judge, now_of
 from webhook.fit.gang_shapes import changes_pods, shape_of_gang
 from webhook.fit.packing import GangFit, GroupNeed, Need
 from webhook.fit.placement import added_tolerations
@@ -30,9 +30,9 @@ from webhook.fit.verdict import (
     FitVerdict,
     Shortfall,
     Witness,
-    amount,
-    amount_of,
-    counted,
+    amount_text,
+    count_text,
+    resource_amount_text,
     sentence_list,
 )
 from webhook.model import grove
@@ -47,12 +47,12 @@ from webhook.model.workload_record import OPTED_OUT, SCHEDULER_LABEL
 from webhook.offline.judgement import requests_in, workload_kinds
 from webhook.offline.translation import shown_record
 from webhook.validators.gang_scheduler import Choice
-from webhook.workloads.kueue_integration import with_pods
+from webhook.workloads.kueue_integration import workload_with_pods
 from webhook.workloads.opted_in_gang import no_gang
 from webhook.workloads.opted_in_workload import OptedInWorkload
 from webhook.workloads.pod_clique_set import PodCliqueSet
 from webhook.workloads.shaped_workload import ShapedWorkload
-from webhook.workloads.trainjob import MadeJobSet, TrainJob
+from webhook.workloads.trainjob import TrainerJobSet, TrainJob
 from webhook.workloads.volcano_job import is_volcano_job
 
 # The worst first.
@@ -89,7 +89,7 @@ class FitEntry:
     # The pods that it starts with, by role.
     pods: Mapping[str, int] | None = None
     domains: tuple[DomainRoom, ...] = ()
-    now: Now | None = None
+    now: RoomEstimate | None = None
     without_growth: Witness | None = None
     surplus: Surplus | None = None
     # What a placement relies on besides the nodes: tolerations that something adds.
@@ -156,7 +156,7 @@ def fit_sentence(entry: FitEntry) -> str:
 
 def surplus_words(surplus: Surplus, scheduler: str) -> str:
     """Returns what is not known of the pods above the minimum."""
-    words = f"{counted(surplus.pods, 'pod')} above the minimum {'is' if surplus.pods == 1 else 'are'} not judged"
+    words = f"{count_text(surplus.pods, 'pod')} above the minimum {'is' if surplus.pods == 1 else 'are'} not judged"
     if not surplus.domain:
         return words
     return f"{words}: {scheduler} wants room in the required {surplus.domain} for those that wait, too"
@@ -167,31 +167,31 @@ def remedy_of(entry: FitEntry) -> str | None:
     return None if entry.verdict.witness is None else entry.verdict.witness.remedy
 
 
-def now_words(now: Now) -> str:
+def now_words(now: RoomEstimate) -> str:
     """Returns the estimate as a sentence."""
-    if now.answer is NowAnswer.UNKNOWN:
+    if now.answer is RoomAnswer.UNKNOWN:
         return f"not known whether there is room: {now.why}" if now.why else "not known whether there is room"
-    if now.answer is NowAnswer.ROOM:
+    if now.answer is RoomAnswer.ROOM:
         return f"room, on {_listed(now.domains)}"
     short = _listed([shortfall_text(shortfall) for shortfall in now.short])
     where = "" if now.nearest is None else f" on {now.nearest}"
     return f"short by {short}{where}" if short else f"short: {now.why}"
 
 
-def leaving_words(now: Now) -> Iterator[str]:
+def leaving_words(now: RoomEstimate) -> Iterator[str]:
     """Yields which running gangs would have to go, if it is short now."""
     if now.leaving is None:
         return
     gangs = _listed(now.leaving.gangs)
     others = now.leaving.others
-    of_others = f"{counted(others, 'gang')} of other namespaces" if others else ""
+    of_others = f"{count_text(others, 'gang')} of other namespaces" if others else ""
     yield (", and " if len(now.leaving.gangs) > 1 else " and ").join(part for part in (gangs, of_others) if part)
 
 
 def shortfall_text(short: Shortfall) -> str:
     """Returns what is missing of a resource, or how many pods have no place."""
     missing = max(short.needed - short.there, 0)
-    return counted(missing, "pod") if short.resource == "pods" else amount_of(short.resource, missing)
+    return count_text(missing, "pod") if short.resource == "pods" else resource_amount_text(short.resource, missing)
 
 
 # More names do not fit on a line.
@@ -213,26 +213,26 @@ def table_of(domains: tuple[DomainRoom, ...]) -> list[tuple[str, ...]]:
     free_is_known = all(domain.free is not None for domain in domains)
     titles = (f"{resource} free" if free_is_known else resource for resource in resources)
     table: list[tuple[str, ...]] = [(domains[0].partition or "where", "nodes", *titles)]
-    for domain in by_room(domains):
+    for domain in sort_by_room(domains):
         table.append((domain.name, f"{domain.nodes:,}", *(room_text(domain, resource) for resource in resources)))
     return table
 
 
 def resources_of(domain: DomainRoom) -> list[str]:
     """Returns the shown resources of a domain: those that the gang requests, or the pod slots if there are none."""
-    ordered = in_order(domain.total)
+    ordered = sort_for_table(domain.total)
     return [resource for resource in ordered if resource != "pods"] or ordered
 
 
 def room_text(domain: DomainRoom, resource: str) -> str:
     """Returns what a domain has of a resource, and what is free of it, if known: "16 of 72"."""
-    total = amount(resource, domain.total[resource])
-    return total if domain.free is None else f"{amount(resource, domain.free.get(resource, 0))} of {total}"
+    total = amount_text(resource, domain.total[resource])
+    return total if domain.free is None else f"{amount_text(resource, domain.free.get(resource, 0))} of {total}"
 
 
-def by_room(domains: tuple[DomainRoom, ...]) -> list[DomainRoom]:
+def sort_by_room(domains: tuple[DomainRoom, ...]) -> list[DomainRoom]:
     """Returns the domains with most free first, by the resources in the order of the table."""
-    resources = in_order(domains[0].total) if domains else []
+    resources = sort_for_table(domains[0].total) if domains else []
 
     def order(domain: DomainRoom) -> tuple[list[int], str]:
         room = domain.total if domain.free is None else domain.free
@@ -347,7 +347,7 @@ def _fits(
 def _why_no_gang(workload: PodCliqueSet | OptedInWorkload, profile: Profile, facts: ClusterFacts) -> str:
     if isinstance(workload, PodCliqueSet):
         return _NO_REPLICAS
-    maker = with_pods(workload, facts)
+    maker = workload_with_pods(workload, facts)
     if maker is None:
         if not isinstance(workload, TrainJob):
             return _OF_TRAIN_JOB
@@ -362,7 +362,7 @@ def _why_no_gang(workload: PodCliqueSet | OptedInWorkload, profile: Profile, fac
         why = barred.why
     elif not any(part.pods > 0 for part in maker.parts):
         why = _NO_REPLICAS
-    elif isinstance(maker, MadeJobSet) and changes_pods(maker):
+    elif isinstance(maker, TrainerJobSet) and changes_pods(maker):
         why = _CHANGED_RUNTIME
     elif isinstance(maker, ShapedWorkload) and any(part.flat for part in maker.shape.parts) and not maker.finished:
         why = _NO_TEMPLATES
@@ -485,7 +485,7 @@ def _entry(
         entry = replace(entry, without_growth=witness)
     if facts.node_pods is None:
         return replace(entry, domains=domain_rooms_of(packing, room))
-    usage = Usage.from_facts(facts, counted_by(profile.backend.pod_reading(settings.fit)))
+    usage = Usage.from_facts(facts, amount_reader(profile.backend.pod_reading(settings.fit)))
     entry = replace(entry, domains=domain_rooms_of(packing, room, free_room(room, usage)))
     if may_fit and entry.without_growth is None:
         entry = replace(entry, now=now_of(packing, room, usage, (shape.namespace, shape.name), steps))

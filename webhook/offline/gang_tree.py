@@ -20,7 +20,7 @@ from webhook.model.pod_template import PodTemplate
 from webhook.model.reading import Malformed, mapping, sequence, text
 from webhook.workloads.jobset import JobSet
 from webhook.workloads.leaderworkerset import LeaderWorkerSet
-from webhook.workloads.opted_in_gang import domains, gangs_of, of_pods, of_workload
+from webhook.workloads.opted_in_gang import annotations_of_pods, annotations_of_workload, domains, gangs_of
 from webhook.workloads.opted_in_workload import OptedInWorkload, Part, SchedulerGroup, SchedulerGroups
 from webhook.workloads.pod_clique_set import Clique, PodCliqueSet, ScalingGroup, Topology
 
@@ -30,7 +30,7 @@ _MOST = 3
 _OWN = ("hugepages-", "kubernetes.io/", "attachable-volumes-")
 
 
-def carried(template: PodTemplate) -> Iterator[str]:
+def device_words(template: PodTemplate) -> Iterator[str]:
     """Yields the extended resources of a pod with their amounts, and its resource claims; only the first of many."""
     try:
         devices = [*_devices(template), *_claims(template)]
@@ -148,9 +148,9 @@ def gang_tree(workload: PodCliqueSet, generation: GroveGeneration) -> TreeNode:
     pods = sum(gang.pods * (1 + gang.more) for gang in first_replica)
     minimum = sum(gang.minimum for gang in first_replica if gang.waits_for is None)
     count = max(workload.replicas, 0)
-    more = left(count)
+    more = number_hidden(count)
     gangs: list[TreeNode] = []
-    for index in shown(count):
+    for index in shown_indexes(count):
         replica_gangs = list(_gangs_of_replica(workload, f"{workload.name}-{index}", names))
         last = names.first(f"{workload.name}-{count - 1}") if more else None
         gangs += [*(replace(first, more=more, last=last) for first in replica_gangs[:1]), *replica_gangs[1:]]
@@ -166,12 +166,12 @@ def gang_names(tree: TreeNode) -> Iterator[str]:
             yield gang.last
 
 
-def shown(count: int) -> range:
+def shown_indexes(count: int) -> range:
     """Returns the indices of nodes that are shown: all of a few, the first of many."""
     return range(count if count <= _ONE_BY_ONE else 1)
 
 
-def left(count: int) -> int:
+def number_hidden(count: int) -> int:
     """Returns how many hidden nodes each shown node stands for."""
     return 0 if count <= _ONE_BY_ONE else count - 1
 
@@ -182,16 +182,16 @@ def _gangs_of_replica(workload: PodCliqueSet, base: str, names: PodGangNames) ->
     groups = [(group, list(map(_clique, cliques))) for group, cliques in workload.groups_with_cliques()]
     for group, cliques in groups:
         first = group.first_replicas
-        for index in shown(first):
-            name, more = f"{group.name}-{index}", left(first)
+        for index in shown_indexes(first):
+            name, more = f"{group.name}-{index}", number_hidden(first)
             last = f"{group.name}-{first - 1}" if more else None
             members.append(_node(TreeLevel.GROUP, name, cliques, group.topology, more=more, last=last))
     if members or names.generation is GroveGeneration.LEGACY:
         yield _node(TreeLevel.GANG, names.first(base), members, workload.topology)
     for group, cliques in groups:
         extra = group.further_replicas
-        for index in shown(extra):
-            more = left(extra)
+        for index in shown_indexes(extra):
+            more = number_hidden(extra)
             gang = _further_gang(workload, group, cliques, index + group.min_available, base, names)
             end = names.further(base, group, group.replicas - 1) if more else None
             yield replace(gang, waits_for=names.first(base), more=more, last=end)
@@ -209,7 +209,7 @@ def _further_gang(
 
 
 def _clique(member: Clique) -> TreeNode:
-    domains, carries = _domains(member.topology), tuple(carried(member.template))
+    domains, carries = _domains(member.topology), tuple(device_words(member.template))
     return TreeNode(TreeLevel.CLIQUE, member.name, member.replicas, member.min_available, *domains, carries=carries)
 
 
@@ -261,7 +261,7 @@ def workload_tree(
     pods = sum(node.pods * (1 + node.more) for node in below)
     minimum = sum(gang.minimum * (1 + gang.more) for gang in gangs if gang.waits_for is None)
     # A JobSet's annotations win over those of its TrainJob.
-    maker_domains, above = domains(of_workload(maker)), domains(of_workload(workload))
+    maker_domains, above = domains(annotations_of_workload(maker)), domains(annotations_of_workload(workload))
     topology = maker_domains[0] or above[0], maker_domains[1] or above[1]
     level = TreeLevel.DECLARED if workload.crd else _LEVELS[workload.kind]
     kind = workload.kind if workload.crd else ""
@@ -289,7 +289,7 @@ def _subgroup(group: SchedulerGroup) -> TreeNode:
         group.more,
         group.last,
         below=tuple(map(_subgroup, group.below)),
-        carries=() if part is None else tuple(carried(part.template)),
+        carries=() if part is None else tuple(device_words(part.template)),
         needed=group.needed,
     )
 
@@ -325,8 +325,8 @@ def _last(maker: OptedInWorkload, part: Part) -> str | None:
 def _groups(workload: LeaderWorkerSet) -> Iterator[TreeNode]:
     count, size = max(workload.replicas, 0), max(workload.size, 0)
     below = [_member(part.name, part.each, part) for part in workload.parts]
-    for index in shown(count):
-        more = left(count)
+    for index in shown_indexes(count):
+        more = number_hidden(count)
         last = f"{workload.name}-{count - 1}" if more else None
         name = f"{workload.name}-{index}"
         yield TreeNode(TreeLevel.OWNED_GANG, name, size, size, more=more, last=last, below=tuple(below))
@@ -357,5 +357,5 @@ def _members(parts: Iterable[Part]) -> Iterator[TreeNode]:
 
 def _member(name: str, pods: int, part: Part, minimum: int | None = None) -> TreeNode:
     needed = pods if minimum is None else minimum
-    after, carries = ", ".join(part.after) or None, tuple(carried(part.template))
-    return TreeNode(TreeLevel.MEMBER, name, pods, needed, *domains(of_pods(part)), after, carries=carries)
+    after, carries = ", ".join(part.after) or None, tuple(device_words(part.template))
+    return TreeNode(TreeLevel.MEMBER, name, pods, needed, *domains(annotations_of_pods(part)), after, carries=carries)

@@ -339,7 +339,7 @@ def _pods_name_it(count: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class FoundTree:
+class JudgedTree:
     """A tree, the verdict on it, and the place of its first object."""
 
     place: Position
@@ -363,7 +363,7 @@ class FoundTree:
         return fields | {"tree": self.tree.as_json()} | self.place.as_json()
 
 
-def trees_in(documents: Iterable[Source]) -> list[FoundTree]:
+def trees_in(documents: Iterable[Source]) -> list[JudgedTree]:
     """Returns the trees that all `documents` make together. Raises `InputError`, `ReviewError`."""
     world = GroupForest()
     for document in documents:
@@ -373,4 +373,4 @@ def trees_in(documents: Iterable[Source]) -> list[FoundTree]:
             except Malformed as error:
                 why = f"{request.kind.kind} {request.namespace}/{request.name}: {error}"
                 raise InputError(document.source, why, *document.position(at)) from None
-    return [FoundTree(position_in(document, at), tree, judge_tree(tree)) for tree, (document, at) in world.trees()]
+    return [JudgedTree(position_in(document, at), tree, judge_tree(tree)) for tree, (document, at) in world.trees()]

@@ -18,8 +18,8 @@ from webhook.model.claims import (
     PART_OF_MARK,
     SYSTEM_OF_GROUP,
     SYSTEM_OF_SCHEDULER,
-    groups_named_on,
-    named_group,
+    group_in_mark,
+    groups_in_pod,
     pods_gang,
     scheduler_of,
 )
@@ -130,7 +130,7 @@ def _groups_of(manifest: Manifest, kinds: WorkloadKinds) -> Sizes:
     counted_kind = kind != "PodCliqueSet"
     for template, pods in kinds.templates_in(group, kind, manifest) if counted_kind else ():
         # Two marks of one system may name one group.
-        for system, name in {(group_name.system, group_name.name) for group_name in groups_named_on(template)}:
+        for system, name in {(group_name.system, group_name.name) for group_name in groups_in_pod(template)}:
             counted[(system, namespace, name)] += pods
     # A name elsewhere in the object, such as in a custom resource: how many pods have it is unknown.
     return {**_mentioned(manifest), **counted}
@@ -146,7 +146,7 @@ def _mentioned(manifest: Manifest) -> Sizes:
         holder, value = waiting.pop()
         if isinstance(value, dict):
             for key, inner in value.items():
-                name = named_group(str(key), inner)
+                name = group_in_mark(str(key), inner)
                 if name is not None and (holder not in _HOLDERS or holder == PART_OF_MARK[key]):
                     sizes[(NAMES_OF[key], _namespace(manifest), name)] = None
             waiting += ((str(key), inner) for key, inner in value.items())
@@ -209,7 +209,7 @@ def _ungrouped_systems(group: str, kind: str, manifest: Manifest, kinds: Workloa
         if (
             system is not None
             and may_lack
-            and all(group_name.system != system for group_name in groups_named_on(template))
+            and all(group_name.system != system for group_name in groups_in_pod(template))
         ):
             yield system
 

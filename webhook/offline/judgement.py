@@ -23,8 +23,8 @@ from typing import Any, NamedTuple
 from webhook import admission
 from webhook.admission import decision
 from webhook.admission.decision import KIND as REVIEW
-from webhook.admission.decision import request_from, with_names
-from webhook.admission.workload_admission import with_exceptions
+from webhook.admission.decision import judge_names, request_from
+from webhook.admission.workload_admission import apply_exceptions
 from webhook.backends.registry import installed_backends
 from webhook.config.settings import Profile, Settings
 from webhook.errors import Inexpressible
@@ -41,8 +41,8 @@ from webhook.model.kueue_objects import KUEUE_PROJECTIONS, WORKLOADS
 from webhook.model.pod_template import Pod, PodTemplate
 from webhook.model.reading import Malformed, Manifest, text
 from webhook.model.workload_record import OPTED_OUT, SCHEDULER_LABEL
-from webhook.offline.omissions import omission_of_object, rendered, supplied
-from webhook.offline.translation import gang_objects, name_scheduler_in_member, overridden, shown_record
+from webhook.offline.omissions import add_remedies, drop_placeholders, omission_of_object
+from webhook.offline.translation import gang_objects, name_scheduler_in_member, override_notes, shown_record
 from webhook.validators import GENERAL_RULES
 from webhook.validators.registry import Subject
 from webhook.workloads.known_workloads import EVERY_GENERAL
@@ -99,7 +99,7 @@ STOCK_RUNTIMES: Mapping[str, Any] = MappingProxyType(
 )
 
 
-def with_stock_runtimes(facts: ClusterFacts) -> ClusterFacts:
+def add_stock_runtimes(facts: ClusterFacts) -> ClusterFacts:
     """Returns the facts with Trainer's own runtimes, if the cluster-wide runtimes are unknown or only known in part."""
     runtimes, partial = facts.cluster_training_runtimes, facts.partial or frozenset()
     unread = facts.unread or {}
@@ -108,7 +108,7 @@ def with_stock_runtimes(facts: ClusterFacts) -> ClusterFacts:
     return replace(facts, cluster_training_runtimes={**STOCK_RUNTIMES, **(runtimes or {})}, partial=partial | {_PART})
 
 
-def assumed(request: Request, facts: ClusterFacts) -> tuple[str, ...]:
+def stock_runtime_notes(request: Request, facts: ClusterFacts) -> tuple[str, ...]:
     """Returns a note if a TrainJob is judged with one of Trainer's own runtimes, else nothing."""
     if request.kind[::2] != (TRAIN_JOBS.api.group, TRAIN_JOBS.api.kind):
         return ()
@@ -187,12 +187,12 @@ def judge(
                 yield judgement
                 continue
             checked = _add_names(raw, judgement, kinds, facts, settings)
-            checked = replace(checked, verdict=rendered(checked.verdict, raw))
+            checked = replace(checked, verdict=drop_placeholders(checked.verdict, raw))
             yield _apply_exceptions(raw, checked, facts, settings, now)
         elif not is_review:
             checked = _names_judged(raw, place, Verdict(), kinds, facts, settings)
             if (of_job := _job_verdict(raw, checked, facts, settings, now)) is not None:
-                checked = replace(checked, verdict=rendered(of_job, raw), has_rules=True)
+                checked = replace(checked, verdict=drop_placeholders(of_job, raw), has_rules=True)
             elif _has_content_findings(checked.verdict):
                 # A quota, a queue or a runtime, of which something is wrong.
                 checked = replace(checked, has_rules=True)
@@ -246,7 +246,7 @@ def _job_template_path(at: FieldPath) -> FieldPath:
     return FieldPath((*_JOB_TEMPLATE.parts, *at.parts))
 
 
-def names_in(manifest: Manifest, facts: ClusterFacts, settings: Settings) -> Iterator[Judgement]:
+def name_judgements(manifest: Manifest, facts: ClusterFacts, settings: Settings) -> Iterator[Judgement]:
     """Yields what is wrong with the names in each object of a document, by no other rules."""
     kinds = _kinds_of(facts, settings)
     for raw, place in objects_in(manifest):
@@ -256,7 +256,7 @@ def names_in(manifest: Manifest, facts: ClusterFacts, settings: Settings) -> Ite
                 yield judged
 
 
-def names_of(request: Request, scheduler: str, facts: ClusterFacts, settings: Settings) -> tuple[Finding, ...]:
+def name_findings(request: Request, scheduler: str, facts: ClusterFacts, settings: Settings) -> tuple[Finding, ...]:
     """Returns what is wrong with the names in the object of a request. `scheduler` is the object's."""
     kinds = _kinds_of(facts, settings)
     verdict = Verdict(scheduler=scheduler)
@@ -348,21 +348,21 @@ def _judgement(request: Request, at: FieldPath, facts: ClusterFacts, settings: S
     is_podgang = request.kind.kind == "PodGang"
     verdict = _podgang(request, facts, settings) if is_podgang else _admitted(request, facts, settings)
     if verdict.unjudged:
-        verdict = replace(verdict, unjudged=supplied(verdict.unjudged, facts))
+        verdict = replace(verdict, unjudged=add_remedies(verdict.unjudged, facts))
     is_workload = decision.admission_of(request.kind[::2], settings) is not None
     return Judgement(request.kind.kind, request.namespace, request.name, at, verdict, is_workload=is_workload)
 
 
 def _admitted(request: Request, facts: ClusterFacts, settings: Settings) -> Verdict:
     # Before mutation: the record would hide what chose the scheduler, and what `settings.forced` overrides.
-    notes = overridden(request, facts, settings)
+    notes = override_notes(request, facts, settings)
     if notes and request.kind[::2] == POD:
         name_scheduler_in_member(request.object or {}, settings.forced, settings.kinds)
     new = request.operation == "CREATE" and decision.admission_of(request.kind[::2], settings) is not None
     judged = admission.validate(request, facts, settings) if new else None
     mutated = admission.mutate(request, facts, settings)
     judged = judged or admission.validate(request, facts, settings)
-    all_notes = (*notes, *assumed(request, facts), *mutated.notes, *judged.notes)
+    all_notes = (*notes, *stock_runtime_notes(request, facts), *mutated.notes, *judged.notes)
     if mutated.scheduler is None and mutated.notes and _is_opted_in_pod(request, settings):
         remedy = "give the workload that made it too, and the label or the profile that it lacks"
         judged = replace(judged, omission=Omission(LABELS, OmissionReason.POD_LEFT, mutated.notes[0], remedy))
@@ -415,9 +415,9 @@ def _add_names(
     every = AnyObject(kind, raw, fields, kinds.judged, kinds.described, _templates(kind, raw, settings), pods, declared)
     admitted = judgement.has_rules and kind.kind != "PodGang"
     subjects = (Subject.MANIFEST,) if admitted else (Subject.KEYS, Subject.MANIFEST)
-    verdict = with_names(judgement.verdict, every, judgement.namespace, facts, settings, *subjects)
+    verdict = judge_names(judgement.verdict, every, judgement.namespace, facts, settings, *subjects)
     if verdict.unjudged:
-        verdict = replace(verdict, unjudged=supplied(verdict.unjudged, facts))
+        verdict = replace(verdict, unjudged=add_remedies(verdict.unjudged, facts))
     return replace(judgement, verdict=verdict)
 
 
@@ -439,7 +439,7 @@ def _apply_exceptions(
         return judgement
     request = Request("", "CREATE", kind, judgement.namespace, judgement.name, raw, at=now)
     with suppress(Malformed):
-        return replace(judgement, verdict=with_exceptions(judgement.verdict, request, facts, settings))
+        return replace(judgement, verdict=apply_exceptions(judgement.verdict, request, facts, settings))
     return judgement
 
 

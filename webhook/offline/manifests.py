@@ -29,10 +29,20 @@ from webhook.model.fields import ROOT, FieldPath, Item
 from webhook.model.findings import shown
 from webhook.model.reading import Manifest
 from webhook.offline import yaml_and_json
-from webhook.offline.finding_details import COMMENT, Directive, directive
-from webhook.offline.positions import COMMAND_LINE, Limits, Lines, Root, TextBudget, TextEdit, TextProblem, find, go_on
+from webhook.offline.finding_details import COMMENT, Directive, parse_directive
+from webhook.offline.positions import (
+    COMMAND_LINE,
+    Limits,
+    Lines,
+    Root,
+    TextBudget,
+    TextEdit,
+    TextProblem,
+    do_nothing,
+    find,
+)
 from webhook.offline.text_edits import document_at, text_edits
-from webhook.offline.whole_files import bounded, content_of, name_of
+from webhook.offline.whole_files import content_of, name_of, read_bounded
 
 _Loader: Any = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
 _COMMENT = re.compile(rf"(?:^|(?<=\s))#\s*{COMMENT}\s+(.*)$", re.MULTILINE)
@@ -53,7 +63,7 @@ def suppressions_in(text: str) -> tuple[Directive, ...]:
         # Within a text between quotes, or a block such as a script, this is no comment.
         if index and spans[index - 1][1] > match.start():
             continue
-        written = directive(match[1].rstrip("\r"), lines.about(match.start()))
+        written = parse_directive(match[1].rstrip("\r"), lines.about(match.start()))
         if written is not None:
             directives.append(written)
     return tuple(directives)
@@ -186,7 +196,7 @@ def read_file(path: Path, *, may_be_empty: bool = True) -> list[Document]:
 
 def read_standard_input() -> list[Document]:
     """Returns the manifests on standard input. Raises `InputError`."""
-    return read_text(bounded(sys.stdin.buffer, STDIN), STDIN)
+    return read_text(read_bounded(sys.stdin.buffer, STDIN), STDIN)
 
 
 def files_in(folder: Path) -> list[Path]:
@@ -219,7 +229,7 @@ def _is_file(path: Path) -> bool:
 
 
 def read_text(
-    text: bytes | str, source: str, limits: Limits = COMMAND_LINE, proceed: Callable[[], None] = go_on
+    text: bytes | str, source: str, limits: Limits = COMMAND_LINE, proceed: Callable[[], None] = do_nothing
 ) -> list[Document]:
     """Returns the manifests in one text. `proceed` is called now and then, and may raise. Raises `InputError`."""
     text = _decoded(text, source).removeprefix(BYTE_ORDER_MARK)

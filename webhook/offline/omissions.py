@@ -48,7 +48,7 @@ def resources_of(part: str) -> tuple[Resource, ...]:
     return tuple(dict.fromkeys(projection.resource for projection in projections_by_part().get(part, ())))
 
 
-def supplied(missing: Iterable[Unjudged], facts: ClusterFacts) -> tuple[Unjudged, ...]:
+def add_remedies(missing: Iterable[Unjudged], facts: ClusterFacts) -> tuple[Unjudged, ...]:
     """Returns these with a remedy: how to supply the facts that are missing."""
 
     def remedy(unjudged: Unjudged) -> str:
@@ -253,7 +253,7 @@ def _marks(raw: Manifest, settings: Settings) -> Iterator[tuple[FieldPath, str]]
             yield _path(place), value
 
 
-def rendered(verdict: Verdict, raw: Manifest) -> Verdict:
+def drop_placeholders(verdict: Verdict, raw: Manifest) -> Verdict:
     """Returns the verdict on an object without what was found of its placeholders. An object with one is not judged:
     its values are not yet known. What is wrong with the name of a field stays.
     """

@@ -21,16 +21,16 @@ from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 from webhook.fit.domains import DomainRoom
-from webhook.fit.feasibility import NowAnswer
-from webhook.fit.verdict import FitAnswer, PlacedPods, Shortfall, counted
+from webhook.fit.feasibility import RoomAnswer
+from webhook.fit.verdict import FitAnswer, PlacedPods, Shortfall, count_text
 from webhook.model.findings import printable
 from webhook.offline.fit_report import (
     FitEntry,
-    by_room,
     now_words,
     resources_of,
     room_text,
     shortfall_text,
+    sort_by_room,
     verdict_words,
 )
 from webhook.offline.gang_tree import WORKLOADS, TreeLevel, TreeNode
@@ -258,12 +258,12 @@ def fit_picture(entry: FitEntry) -> Box:
     used = {placed.domain or "" for placed in placement}
     # Domains that the gang would be in are drawn first: of very many, only the first are.
     ordered = sorted(
-        by_room(entry.domains), key=lambda domain: not _is_in(domain, used) and not _is_nearest(entry, domain)
+        sort_by_room(entry.domains), key=lambda domain: not _is_in(domain, used) and not _is_nearest(entry, domain)
     )
     below = tuple(_domain(entry, domain, placement) for domain in ordered)
     details = [verdict_words(entry.verdict)]
     if pods := sum((entry.pods or {}).values()):
-        details.append(f"starts with {counted(pods, 'pod')}")
+        details.append(f"starts with {count_text(pods, 'pod')}")
     if entry.now is not None and entry.verdict.answer is not FitAnswer.NEVER:
         details.append(f"now {now_words(entry.now)}")
     title = f"gang {entry.gang}"
@@ -272,7 +272,7 @@ def fit_picture(entry: FitEntry) -> Box:
 
 def _domain(entry: FitEntry, domain: DomainRoom, placement: Iterable[PlacedPods]) -> Box:
     free = "" if domain.free is None else " free"
-    details = [counted(domain.nodes, "node")]
+    details = [count_text(domain.nodes, "node")]
     details += [f"{room_text(domain, resource)} {resource}{free}" for resource in resources_of(domain)]
     nearest = _is_nearest(entry, domain)
     if nearest:
@@ -289,8 +289,8 @@ def _placed(placement: Iterable[PlacedPods], domain: DomainRoom) -> Iterator[Box
             pods[placed.role] = pods.get(placed.role, 0) + placed.pods
             nodes.setdefault(placed.role, set()).add(placed.node)
     for role, number in pods.items():
-        where = counted(len(nodes[role]), "node")
-        yield Box(role, (f"{counted(number, 'pod')} on {where}",), BoxShape.LEAF, role)
+        where = count_text(len(nodes[role]), "node")
+        yield Box(role, (f"{count_text(number, 'pod')} on {where}",), BoxShape.LEAF, role)
 
 
 def _is_in(domain: DomainRoom, names: set[str]) -> bool:
@@ -301,7 +301,7 @@ def _is_nearest(entry: FitEntry, domain: DomainRoom) -> bool:
     witness = entry.verdict.witness
     if witness is not None:
         return witness.domain in {domain.name, domain.called}
-    return entry.now is not None and entry.now.answer is NowAnswer.SHORT and entry.now.nearest == domain.called
+    return entry.now is not None and entry.now.answer is RoomAnswer.SHORT and entry.now.nearest == domain.called
 
 
 def _short(entry: FitEntry) -> tuple[Shortfall, ...]:

@@ -116,14 +116,14 @@ COMMAND_LINE = Limits(documents=1_000_000, values=20_000_000, aliased=64_000_000
 SERVER = Limits(documents=1000, values=100_000, aliased=2_000_000)
 
 
-def go_on() -> None:
+def do_nothing() -> None:
     """Does nothing: the default for `proceed`, when reading is never stopped."""
 
 
 class TextBudget:
     """The remaining limits for one text. `proceed` is called now and then, and may raise."""
 
-    def __init__(self, limits: Limits, proceed: Callable[[], None] = go_on) -> None:
+    def __init__(self, limits: Limits, proceed: Callable[[], None] = do_nothing) -> None:
         self.limits = limits
         self._proceed = proceed
         self._documents = self._values = self._aliased = 0
@@ -173,7 +173,7 @@ _SMALLEST, _LARGEST = -(2**63), 2**63 - 1
 _MAX_DIGITS = 64
 
 
-def plain(written: str) -> Scalar:
+def plain_value(written: str) -> Scalar:
     """Returns the value of a scalar without quotes or tag. Raises `ValueError` for a value that JSON cannot hold."""
     if not written:
         return None
@@ -193,11 +193,11 @@ def plain(written: str) -> Scalar:
     return number(digits) if _FLOAT.fullmatch(digits) and math.isfinite(float(digits)) else written
 
 
-def tagged(tag: str, written: str) -> Scalar:
+def tagged_value(tag: str, written: str) -> Scalar:
     """Returns the value of a scalar with a tag, such as `str` for `!!str`. Raises `ValueError` for another type."""
     if tag == "str":
         return written
-    value = plain(written)
+    value = plain_value(written)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     fits = {
         "bool": isinstance(value, bool),

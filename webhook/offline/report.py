@@ -27,7 +27,7 @@ from webhook.offline.finding_details import (
     Level,
     Origin,
     Suppression,
-    annotated,
+    annotation_directives,
 )
 from webhook.offline.judgement import Judgement, kind_of
 from webhook.offline.positions import Fix
@@ -378,7 +378,7 @@ class Report:
 def _annotated(document: Source, judgement: Judgement) -> Iterator[Directive]:
     there, value = value_at(document.manifest, FieldPath((*judgement.at.parts, *(ANNOTATIONS / ANNOTATION).parts)))
     if there:
-        yield from annotated(value)
+        yield from annotation_directives(value)
 
 
 def finding_as_json(finding: Finding) -> dict[str, Any]:

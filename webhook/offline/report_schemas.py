@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from webhook.fit.feasibility import NowAnswer
+from webhook.fit.feasibility import RoomAnswer
 from webhook.fit.verdict import FitAnswer, FitFamily, FitScope
 from webhook.model.findings import OmissionReason
 from webhook.offline.finding_details import FailOn, Level, Origin
@@ -209,7 +209,7 @@ _WITNESS = object_of(
 _NOW = object_of(
     {
         "estimate": {"const": True},
-        "answer": enum_of(NowAnswer, "Whether the nodes have room now."),
+        "answer": enum_of(RoomAnswer, "Whether the nodes have room now."),
         "domains": list_of(TEXT, description="Where the gang would be placed."),
         "why": TEXT_OR_NULL,
         "nearest": {**TEXT_OR_NULL, "description": "The domain that comes nearest, if it is short."},

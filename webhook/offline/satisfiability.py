@@ -50,7 +50,7 @@ class Standing(StrEnum):
     UNKNOWN = "notTold"
 
 
-class Why(StrEnum):
+class BlockReason(StrEnum):
     """Why a tree can never start: a fault, or a minimum above the actual number."""
 
     ABSENT = BranchFault.ABSENT.value
@@ -147,7 +147,7 @@ _WHOLE = frozenset({BranchKind.WORKLOAD, BranchKind.GANG_GROUP})
 class BlockedBranch:
     """Why a tree can never start: the branch, its level (1 for the root), and what it has instead of what it needs."""
 
-    why: Why
+    why: BlockReason
     branch: Branch
     level: int
 
@@ -165,18 +165,18 @@ class BlockedBranch:
     def __str__(self) -> str:
         branch = self.branch
         title = f"{branch.kind} {branch.name}"
-        if self.why is Why.TOO_FEW_PODS:
+        if self.why is BlockReason.TOO_FEW_PODS:
             return f"{title} needs {_counted(branch.needed, 'pod')} to start, and {_there(branch.pods or 0)} there"
-        if self.why is Why.TOO_FEW_GROUPS:
+        if self.why is BlockReason.TOO_FEW_GROUPS:
             needed = _counted(branch.needed, "group")
             return f"{title} needs {needed} to start, and {_there(len(branch.below))} below it"
-        if self.why is Why.ABSENT:
+        if self.why is BlockReason.ABSENT:
             return f"{title} is missing, and {branch.named_by}"
-        if self.why is Why.CYCLE:
+        if self.why is BlockReason.CYCLE:
             return f"{title} is its own ancestor: {branch.named_by}"
-        if self.why is Why.TOO_DEEP:
+        if self.why is BlockReason.TOO_DEEP:
             return f"{title} is at level {self.level}, and a tree has at most {MAX_DEPTH}"
-        if self.why is Why.NO_NAMESPACE:
+        if self.why is BlockReason.NO_NAMESPACE:
             return f"{title} is listed without a namespace, so it is never found: {branch.named_by}"
         return f"{title} has no PodGroup, and its pods do not say how many of them it needs to start"
 
@@ -193,7 +193,7 @@ def judge_tree(root: Branch) -> TreeVerdict:
     """Returns the verdict on a whole tree."""
     if root.fault is BranchFault.CYCLE:
         # A cycle has no root, so no minimum applies.
-        return TreeVerdict(Standing.CANNOT, (BlockedBranch(Why.CYCLE, root, 1),))
+        return TreeVerdict(Standing.CANNOT, (BlockedBranch(BlockReason.CYCLE, root, 1),))
     causes = tuple(sorted((*_broken(root), *_unmet(root, 1)), key=lambda cause: -cause.level))
     return TreeVerdict(Standing.CANNOT if causes else root.standing, causes)
 
@@ -207,7 +207,7 @@ def _broken(root: Branch) -> Iterator[BlockedBranch]:
                 continue
             deep = True
         if branch.fault is not None:
-            yield BlockedBranch(Why(branch.fault.value), branch, level)
+            yield BlockedBranch(BlockReason(branch.fault.value), branch, level)
 
 
 def _unmet(branch: Branch, level: int) -> Iterator[BlockedBranch]:
@@ -216,9 +216,9 @@ def _unmet(branch: Branch, level: int) -> Iterator[BlockedBranch]:
         return
     if branch.fault is None:
         if branch.counts_pods:
-            yield BlockedBranch(Why.TOO_FEW_PODS, branch, level)
+            yield BlockedBranch(BlockReason.TOO_FEW_PODS, branch, level)
         elif len(branch.below) < branch.needed:
-            yield BlockedBranch(Why.TOO_FEW_GROUPS, branch, level)
+            yield BlockedBranch(BlockReason.TOO_FEW_GROUPS, branch, level)
     for below in branch.below:
         yield from _unmet(below, level + 1)
 

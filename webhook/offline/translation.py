@@ -21,8 +21,8 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from webhook.admission import decision
-from webhook.admission.opted_in_admission import OptedInWorkloads, made_of, record_choice
-from webhook.admission.pod_admission import completed, mutate_pod
+from webhook.admission.opted_in_admission import OptedInWorkloads, made_job_set, record_choice
+from webhook.admission.pod_admission import complete_record, mutate_pod
 from webhook.config.settings import Profile, Settings
 from webhook.errors import FactsUnavailable, Inexpressible
 from webhook.model import grove
@@ -51,8 +51,8 @@ from webhook.mutators.prepare_pod import prepare_pod
 from webhook.offline.expected_pods import REVISION, expected_pods
 from webhook.validators.gang_scheduler import DEFAULT_PROFILE, DEFAULT_SCHEDULER, template_names
 from webhook.workloads.jobset import JobSet
-from webhook.workloads.known_workloads import known_workload
-from webhook.workloads.kueue_integration import with_pods
+from webhook.workloads.known_workloads import workload_facts
+from webhook.workloads.kueue_integration import workload_with_pods
 from webhook.workloads.leaderworkerset import LeaderWorkerSet
 from webhook.workloads.opted_in_gang import gangs_of, gangs_of_roles, group_gang, is_claimed, no_gang, starts_alone
 from webhook.workloads.opted_in_workload import OptedInWorkload
@@ -64,7 +64,7 @@ from webhook.workloads.workload_kinds import WorkloadKinds, fact_of
 _Chosen = tuple[str, str]
 
 
-def overridden(request: Request, facts: ClusterFacts, settings: Settings) -> tuple[str, ...]:
+def override_notes(request: Request, facts: ClusterFacts, settings: Settings) -> tuple[str, ...]:
     """Returns which label the caller's scheduler stands for and what it overrides; empty if the object agrees."""
     if settings.forced is None:
         return ()
@@ -139,7 +139,7 @@ def _stated_choices(request: Request, facts: ClusterFacts, settings: Settings) -
 
 def _template_choices(workload: OptedInWorkload, facts: ClusterFacts) -> Iterator[_Chosen]:
     """Yields the schedulers that the pod templates name; for a TrainJob those of its runtime, with its patches."""
-    maker = with_pods(workload, facts) or workload
+    maker = workload_with_pods(workload, facts) or workload
     for part in maker.distinct_parts:
         scheduler = text(part.template.spec.get("schedulerName"))
         if scheduler not in {None, DEFAULT_SCHEDULER}:
@@ -187,7 +187,7 @@ def pods_of_set(workload: PodCliqueSet) -> int:
     return max(workload.replicas, 0) * (alone + grouped)
 
 
-def prepared(gang: ExpectedGang, workload: PodCliqueSet, profile: Profile, facts: ClusterFacts) -> Manifest:
+def prepared_pod(gang: ExpectedGang, workload: PodCliqueSet, profile: Profile, facts: ClusterFacts) -> Manifest:
     """Returns the pod of `gang` as PreparePod changes it; unchanged if another system has claimed it."""
     raw = deepcopy(gang.pod)
     name_scheduler(raw, profile.name)
@@ -302,7 +302,7 @@ DIGEST = "<digest>"
 _WORDS = re.compile(r"([0-9A-Za-z]+)")
 
 
-def hidden(first: Any, second: Any) -> Any:
+def mask_epochs(first: Any, second: Any) -> Any:
     """Returns the object made for the first of `STAND_INS`, with placeholders where the other one differs."""
     if isinstance(first, str) and isinstance(second, str):
         words, others = _WORDS.split(first), _WORDS.split(second)
@@ -314,9 +314,12 @@ def hidden(first: Any, second: Any) -> Any:
             for word, other in zip(words, others, strict=True)
         )
     if isinstance(first, dict) and isinstance(second, dict):
-        return {hidden(key, other): hidden(first[key], second[other]) for key, other in zip(first, second, strict=True)}
+        return {
+            mask_epochs(key, other): mask_epochs(first[key], second[other])
+            for key, other in zip(first, second, strict=True)
+        }
     if isinstance(first, list | tuple) and isinstance(second, list | tuple):
-        return [hidden(entry, other) for entry, other in zip(first, second, strict=True)]
+        return [mask_epochs(entry, other) for entry, other in zip(first, second, strict=True)]
     return first
 
 
@@ -330,7 +333,7 @@ _LABELLED = frozenset({"RayCluster"})
 _ONE_BY_ONE = "no gangs for {}: its pods start one by one"
 
 
-class Translated(NamedTuple):
+class TranslatedObject(NamedTuple):
     """One object, and the comment lines above it."""
 
     comment: tuple[str, ...]
@@ -400,9 +403,9 @@ def _objects_of_first_gangs(
         yield gang_objects(gang, record, profile, facts)
 
 
-def translated(
+def translated_objects(
     workload: PodCliqueSet | OptedInWorkload, profile: Profile, facts: ClusterFacts, settings: Settings
-) -> Iterator[Translated]:
+) -> Iterator[TranslatedObject]:
     """Yields what a workload gets that `profile` is recorded on; nothing if it has no pods.
 
     For a PodCliqueSet these are for each PodGang its gang objects in the order of creation, then one prepared pod. For
@@ -418,27 +421,27 @@ def translated(
 
 def _translated_set(
     workload: PodCliqueSet, profile: Profile, facts: ClusterFacts, generation: GroveGeneration
-) -> Iterator[Translated]:
+) -> Iterator[TranslatedObject]:
     # Where names are known, the epoch does not matter.
     epochs = STAND_INS[:1] if generation is GroveGeneration.LEGACY else STAND_INS
     every = (pod_gangs_of(workload, facts, PodGangNames(generation, epoch)) for epoch in epochs)
     for same in zip(*every, strict=True):
-        name = hidden(same[0].podgang.name, same[-1].podgang.name)
+        name = mask_epochs(same[0].podgang.name, same[-1].podgang.name)
         translations = [_translated_gang(gang, workload, profile, facts) for gang in same]
         for objects in zip(*translations, strict=True):
-            comment, manifest = hidden(objects[0], objects[-1])
-            yield Translated((*comment, *_placeholder_notes(name, manifest)), manifest)
+            comment, manifest = mask_epochs(objects[0], objects[-1])
+            yield TranslatedObject((*comment, *_placeholder_notes(name, manifest)), manifest)
 
 
 def _translated_gang(
     gang: ExpectedGang, workload: PodCliqueSet, profile: Profile, facts: ClusterFacts
-) -> Iterator[Translated]:
+) -> Iterator[TranslatedObject]:
     comment = f"PodGang {gang.podgang.name}, {profile.name}"
     support = profile.backend.capabilities.get(Capability.GANG)
     notes = () if support is None or support.supported else (_ONE_BY_ONE.format(profile.name),)
     for manifest in gang_objects(gang.podgang, record_of(workload, profile.name), profile, facts):
-        yield Translated((comment,), manifest)
-    yield Translated((f"{comment}: one of its pods", *notes), prepared(gang, workload, profile, facts))
+        yield TranslatedObject((comment,), manifest)
+    yield TranslatedObject((f"{comment}: one of its pods", *notes), prepared_pod(gang, workload, profile, facts))
 
 
 def _placeholder_notes(podgang: str, manifest: Manifest) -> Iterator[str]:
@@ -453,9 +456,9 @@ def _placeholder_notes(podgang: str, manifest: Manifest) -> Iterator[str]:
 
 def _translated_workload(
     workload: OptedInWorkload, profile: Profile, facts: ClusterFacts, settings: Settings
-) -> Iterator[Translated]:
+) -> Iterator[TranslatedObject]:
     maker, runtime = _pod_maker(workload, profile, facts)
-    facts = knowing((workload, maker), facts)
+    facts = add_workloads((workload, maker), facts)
     title = f"{workload.kind} {workload.name}, {profile.name}"
     grouped_as = settings.kinds.grouped_as(maker)
     notes = list(_notes(workload, maker, runtime, profile, grouped_as))
@@ -463,37 +466,37 @@ def _translated_workload(
         record = _record(workload, maker, profile)
         for gang in expected_gangs(maker, facts, NEWEST):
             for manifest in gang_objects(gang, record, profile, facts):
-                yield Translated((f"{title}: gang {gang.name}", *notes), manifest)
+                yield TranslatedObject((f"{title}: gang {gang.name}", *notes), manifest)
     for expected in expected_pods(maker):
         name_scheduler(expected.pod, settings.forced)
         pod = Pod(expected.pod)
         verdict = mutate_pod("", pod, facts, settings)
         pod_words = f": one pod of {expected.part.name}" if expected.part.name else ": one of its pods"
         lines = (f"{title}{pod_words}, of {expected.chain}", *notes, *verdict.notes)
-        yield Translated(tuple(dict.fromkeys(lines)), pod.raw)
+        yield TranslatedObject(tuple(dict.fromkeys(lines)), pod.raw)
 
 
 def _pod_maker(
     workload: OptedInWorkload, profile: Profile, facts: ClusterFacts
 ) -> tuple[OptedInWorkload, Runtime | None]:
     """Returns the workload that makes the pods, as stored: for a TrainJob its JobSet, with the record."""
-    if not isinstance(workload, TrainJob) or (job_set := made_of(workload, facts)) is None:
+    if not isinstance(workload, TrainJob) or (job_set := made_job_set(workload, facts)) is None:
         return workload, None
     record_choice(job_set, profile.name)
     return JobSet(job_set.raw), job_set.runtime
 
 
-def knowing(workloads: Iterable[OptedInWorkload], facts: ClusterFacts) -> ClusterFacts:
+def add_workloads(workloads: Iterable[OptedInWorkload], facts: ClusterFacts) -> ClusterFacts:
     """Returns `facts` with these workloads, so that their pods can be prepared."""
     changed: dict[str, Any] = {}
     for workload in workloads:
         fact = fact_of(workload)
-        changed[fact.part] = {**(getattr(facts, fact.part) or {}), fact.key: known_workload(workload)}
+        changed[fact.part] = {**(getattr(facts, fact.part) or {}), fact.key: workload_facts(workload)}
     return replace(facts, **changed)
 
 
 def _record(workload: OptedInWorkload, maker: OptedInWorkload, profile: Profile) -> Record:
-    return replace(completed(maker.record, workload.record), scheduler=profile.name)
+    return replace(complete_record(maker.record, workload.record), scheduler=profile.name)
 
 
 def _notes(

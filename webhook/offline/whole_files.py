@@ -32,7 +32,7 @@ _NOT_REGULAR = "it is not a regular file"
 _MOUNTED = "it is mounted on its own, so it cannot be replaced; mount its folder instead"
 
 
-def without_waiting(path: str, flags: int) -> int:
+def open_without_waiting(path: str, flags: int) -> int:
     """Opens a file. A named pipe that no program writes to is empty; else it would wait until one opens it."""
     handle = os.open(path, flags | os.O_NONBLOCK)
     # Only to open it: a program that writes may take its time.
@@ -40,7 +40,7 @@ def without_waiting(path: str, flags: int) -> int:
     return handle
 
 
-def only_regular(path: str, flags: int) -> int:
+def open_only_regular(path: str, flags: int) -> int:
     """Opens a file that is neither a pipe nor a device: these may block a server for ever. Raises `OSError`."""
     handle = os.open(path, flags | os.O_NONBLOCK)
     mode = os.fstat(handle).st_mode
@@ -51,13 +51,13 @@ def only_regular(path: str, flags: int) -> int:
     return handle
 
 
-def content_of(path: Path, opener: Opener = without_waiting, *, most: int | None = None) -> bytes:
+def content_of(path: Path, opener: Opener = open_without_waiting, *, most: int | None = None) -> bytes:
     """Returns a file's or pipe's content of at most `most` (`MAX_FILE_BYTES`) bytes. Raises `InputError`, `OSError`."""
     with open(path, "rb", opener=opener) as file:
-        return bounded(file, name_of(path), most)
+        return read_bounded(file, name_of(path), most)
 
 
-def bounded(file: BinaryIO, name: str, most: int | None = None) -> bytes:
+def read_bounded(file: BinaryIO, name: str, most: int | None = None) -> bytes:
     """Returns the rest of a file called `name`. Raises `InputError` if it is too large, and `OSError`."""
     content, room = bytearray(), MAX_FILE_BYTES if most is None else most
     while part := file.read(min(_PART_BYTES, room + 1)):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from webhook.backends.volcano.keys import OPEN
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.fields import FieldPath
 from webhook.model.known_objects import VolcanoQueue
 from webhook.model.kueue_objects import KUEUE_PROJECTIONS
@@ -25,7 +25,6 @@ from webhook.offline.fact_files import (
     FactObject,
     FactRemark,
     begun_part,
-    called,
     entry_of,
     fact_objects,
     facts_of,
@@ -36,9 +35,10 @@ from webhook.offline.fact_files import (
     parts_of,
     projection_of,
     subject_of,
+    subject_words,
 )
 from webhook.offline.folders import EVERYWHERE, OF_CLUSTERS, GroupFolders, NodeFolders, scopes_of
-from webhook.offline.judgement import kind_of, with_stock_runtimes
+from webhook.offline.judgement import add_stock_runtimes, kind_of
 from webhook.offline.manifests import Document
 from webhook.workloads.workload_kinds import PYTHON_KINDS, WorkloadKinds
 
@@ -298,7 +298,7 @@ class Worlds:
         return parts
 
     def _begun(self, part: str) -> Any:
-        return begun_part(NOTHING_KNOWN if part in self._whole or part == NODES.part else self._facts, part)
+        return begun_part(NO_FACTS if part in self._whole or part == NODES.part else self._facts, part)
 
     def _chosen(self, choice: _Choice) -> ClusterFacts:
         """Returns the facts with one variant of each object that differs; None if it is unknown."""
@@ -339,7 +339,7 @@ class Worlds:
             part: frozenset(key[-2] for key in parts[part] if (part, key[-2]) not in doubted)
             for part in (_BY_NAMESPACE & partial) - cut
         }
-        return with_stock_runtimes(
+        return add_stock_runtimes(
             replace(before, **parts, partial=partial or None, whole_namespaces=namespaces or None)
         )
 
@@ -363,7 +363,7 @@ class Worlds:
             others = f" and {more:,} more places" if more else ""
             yield (
                 (0, *first.order),
-                f"{called(identity.subject)} differs in {first.place} and {second.place}{others}: "
+                f"{subject_words(identity.subject)} differs in {first.place} and {second.place}{others}: "
                 "each file is judged with the nearest one, and without it where two are equally near",
                 first,
                 identity.subject,
@@ -387,7 +387,7 @@ class Worlds:
             old = (getattr(self._facts, part) or {}).get(entry.key)
             if old is not None and not _agree(old, entry.value):
                 other = origins.get(key, "the other facts")
-                message = f"{called(identity.subject)} differs from the one in {other}; this one is judged"
+                message = f"{subject_words(identity.subject)} differs from the one in {other}; this one is judged"
                 yield (1, *entry.item.order), message, entry.item, identity.subject
 
     def _repetitions(self) -> Iterator[_OrderedRemark]:
@@ -397,7 +397,7 @@ class Worlds:
             identity = min(twice, key=lambda identity: min(entry.item.order for entry in identity.entries))
             first, second = sorted((entry.item for entry in identity.entries), key=lambda item: item.order)[:2]
             many = f", as {len(twice) - 1:,} more objects do" if len(twice) > 1 else ""
-            message = f"{called(identity.subject)} stands in {first.place} and {second.place}{many}"
+            message = f"{subject_words(identity.subject)} stands in {first.place} and {second.place}{many}"
             yield (2, *first.order), message, first, identity.subject
 
 

@@ -20,7 +20,16 @@ from typing import Any, NamedTuple
 import yaml
 
 from webhook.model.reading import Manifest
-from webhook.offline.positions import COMMAND_LINE, Places, Root, TextBudget, TextProblem, number, plain, tagged
+from webhook.offline.positions import (
+    COMMAND_LINE,
+    Places,
+    Root,
+    TextBudget,
+    TextProblem,
+    number,
+    plain_value,
+    tagged_value,
+)
 
 # The pure Python parser is ten times slower. It is used if PyYAML was built without libyaml.
 _Loader: Any = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
@@ -186,9 +195,9 @@ def _scalar(event: Any) -> Any:
             return written
         if tag is None:
             # Not implicit: quoted, or a block.
-            return plain(written) if event.implicit[0] else written
+            return plain_value(written) if event.implicit[0] else written
         if tag.startswith(_LONG_TAG):
-            return tagged(tag.removeprefix(_LONG_TAG), written)
+            return tagged_value(tag.removeprefix(_LONG_TAG), written)
     except ValueError as error:
         raise TextProblem(event.start_mark.index, str(error)) from None
     raise TextProblem(event.start_mark.index, f"has the tag {tag}, which a manifest cannot have")
@@ -406,7 +415,7 @@ def _string(dumper: Any, value: str) -> Any:
 
 def _stays(value: str) -> bool:
     try:
-        return isinstance(plain(value), str)
+        return isinstance(plain_value(value), str)
     except ValueError:
         return False
 

@@ -24,12 +24,12 @@ from webhook.operations.diagnosis import (
     Symptoms,
     check,
     configured,
+    example_object,
     installed,
     served,
     snapshot,
-    thing,
 )
-from webhook.operations.snapshot import Snapshot, Tried, known
+from webhook.operations.snapshot import DryRunAnswer, Snapshot, require_read
 
 _PRIORITY_CLASS = Api(GROUP, "v1", "PriorityClass")
 OF_137 = (Api(GROUP, "v1beta1", "Workload"), Api(GROUP, "v1beta1", "PodGroup"), _PRIORITY_CLASS)
@@ -205,8 +205,8 @@ def _gangs(**config: Any) -> Settings:
 
 
 def _tried(**spec: Any) -> Snapshot:
-    stored = thing("v1", "Pod", "rollcall-doctor", spec=spec)
-    return snapshot(settings=_gangs(), apis=served(*OF_137), grouped=Tried(stored))
+    stored = example_object("v1", "Pod", "rollcall-doctor", spec=spec)
+    return snapshot(settings=_gangs(), apis=served(*OF_137), grouped=DryRunAnswer(stored))
 
 
 def pod_field(spoken: Generation) -> str:
@@ -224,7 +224,7 @@ def pod_field_kept(snapshot: Snapshot) -> Symptoms:
     """
     backend = snapshot.settings.profiles[KubeBackend.name].backend
     spoken = generation(backend.settings, snapshot.served())
-    tried = None if snapshot.grouped is None else known(snapshot.grouped)
+    tried = None if snapshot.grouped is None else require_read(snapshot.grouped)
     if not backend.settings.gangScheduling or spoken is None or tried is None:
         return
     if tried.stored is None:

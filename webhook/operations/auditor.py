@@ -38,7 +38,7 @@ T = TypeVar("T")
 CLOSE_SECONDS = 2.0
 
 
-async def apart(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+async def run_in_thread(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Returns the result of `work()`, which runs on an event loop in a thread of its own: nothing that it computes
     holds up the caller's loop for longer than Python switches threads. If the caller is cancelled, so is the work.
     """

@@ -19,23 +19,23 @@ from webhook.errors import FactsUnavailable
 from webhook.installation.names import NAMESPACE, RECONCILER, SERVER, TLS_SECRET
 from webhook.model.reading import Manifest, mapping, text
 from webhook.operations.diagnosis import NOW, Severity, Symptom, Symptoms, check, first_of, installed
-from webhook.operations.snapshot import SECRET, Presented, Snapshot, serves_next
+from webhook.operations.snapshot import SECRET, PresentedCertificate, Snapshot, serves_next
 
 HOST = f"{SERVER}.{NAMESPACE}.svc"
 
 
-class Signed(NamedTuple):
+class SignedPair(NamedTuple):
     """An authority and a certificate that it signed."""
 
     authority: x509.Certificate
     leaf: x509.Certificate
 
 
-def signed(days: int = 90, host: str = HOST) -> Signed:
+def signed_pair(days: int = 90, host: str = HOST) -> SignedPair:
     """Returns an authority and a certificate for a host, both valid for this many more days."""
     begun, ends = NOW - timedelta(days=10), NOW + timedelta(days=days)
     authority = new_authority("example authority", begun, ends - begun)
-    return Signed(authority.certificate, new_leaf(authority, (host,), begun, ends).certificate)
+    return SignedPair(authority.certificate, new_leaf(authority, (host,), begun, ends).certificate)
 
 
 def bundle_of(*certificates: x509.Certificate) -> str:
@@ -43,7 +43,7 @@ def bundle_of(*certificates: x509.Certificate) -> str:
     return b64encode(pem(certificates)).decode()
 
 
-def bundled(*certificates: x509.Certificate, **fields: Any) -> Snapshot:
+def bundled_installation(*certificates: x509.Certificate, **fields: Any) -> Snapshot:
     """Returns a working installation whose webhooks have these authorities in their caBundle."""
     bundle = bundle_of(*certificates)
 
@@ -54,18 +54,18 @@ def bundled(*certificates: x509.Certificate, **fields: Any) -> Snapshot:
     return installed(changed=write, **fields)
 
 
-def certified(pair: Signed, refused: str = "") -> Snapshot:
+def certified_installation(pair: SignedPair, refused: str = "") -> Snapshot:
     """Returns an installation that presents the certificate of a pair. The pair's authority accepts it, unless
     `refused` says why not.
     """
     bundle = bundle_of(pair.authority)
-    shown = Presented(
+    shown = PresentedCertificate(
         "https://10.0.0.0:8443",
         HOST,
         pair.leaf.public_bytes(serialization.Encoding.DER),
         refused={bundle: refused} if refused else {},
     )
-    return bundled(pair.authority, presented=(shown,))
+    return bundled_installation(pair.authority, presented=(shown,))
 
 
 # With this part of its life left, a certificate should have been renewed long ago: Rollcall and others renew at a
@@ -83,7 +83,9 @@ def _repair(snapshot: Snapshot, by_hand: str) -> str:
 
 
 @check(
-    "webhooks/ca-bundle", passes=lambda: bundled(signed().authority), fails=lambda: bundled(signed(days=-1).authority)
+    "webhooks/ca-bundle",
+    passes=lambda: bundled_installation(signed_pair().authority),
+    fails=lambda: bundled_installation(signed_pair(days=-1).authority),
 )
 def ca_bundle(snapshot: Snapshot) -> Symptoms:
     """Every webhook has a caBundle, it is PEM, it is the same everywhere, and at least one of its authorities is valid.
@@ -141,8 +143,10 @@ def _bundle(bundle: str, where: str, snapshot: Snapshot) -> Iterator[Symptom]:
 
 @check(
     "server/certificate",
-    passes=lambda: certified(signed()),
-    fails=lambda: certified(signed(), refused="certificate verify failed: unable to get local issuer certificate"),
+    passes=lambda: certified_installation(signed_pair()),
+    fails=lambda: certified_installation(
+        signed_pair(), refused="certificate verify failed: unable to get local issuer certificate"
+    ),
 )
 def certificate(snapshot: Snapshot) -> Symptoms:
     """The certificate that Rollcall presents has not expired, and every caBundle trusts it for the name that the API
@@ -150,7 +154,7 @@ def certificate(snapshot: Snapshot) -> Symptoms:
 
     Source: Kubernetes documentation, "Contacting the webhook" (SERVICE.NAMESPACE.svc).
     """
-    endpoints = reached(snapshot)
+    endpoints = reached_endpoints(snapshot)
     for shown in endpoints:
         leaf = _shown(shown)
         if leaf is not None and (aged := _age(leaf, snapshot.now)) is not None:
@@ -161,21 +165,21 @@ def certificate(snapshot: Snapshot) -> Symptoms:
         yield from _stored(snapshot)
 
 
-def reached(snapshot: Snapshot) -> list[Presented]:
+def reached_endpoints(snapshot: Snapshot) -> list[PresentedCertificate]:
     """Returns the endpoints that present a certificate and are Rollcall's. Raises `FactsUnavailable`.
 
     From the user's network, a pod's address may lead to a proxy or an unrelated machine. An endpoint whose certificate
     lacks the Service's name is not Rollcall's.
     """
-    url, host = snapshot.address().url, called(snapshot)
+    url, host = snapshot.address().url, called_host(snapshot)
     return [
         presented
         for presented in snapshot.presented
-        if (leaf := _shown(presented)) is not None and (url or names(leaf, host))
+        if (leaf := _shown(presented)) is not None and (url or is_for_host(leaf, host))
     ]
 
 
-def _shown(presented: Presented) -> x509.Certificate | None:
+def _shown(presented: PresentedCertificate) -> x509.Certificate | None:
     try:
         return None if presented.certificate is None else x509.load_der_x509_certificate(presented.certificate)
     except ValueError:
@@ -199,8 +203,8 @@ def _stored(snapshot: Snapshot) -> Iterator[Symptom]:
         return
     if (aged := _age(leaf, snapshot.now)) is not None:
         yield _old(where, aged)
-    if not names(leaf, called(snapshot)):
-        yield _distrusted(snapshot, where, f"its certificate is not for {called(snapshot)}")
+    if not is_for_host(leaf, called_host(snapshot)):
+        yield _distrusted(snapshot, where, f"its certificate is not for {called_host(snapshot)}")
     for bundle in bundles(snapshot):
         try:
             certificates = authorities(bundle)
@@ -230,7 +234,7 @@ def _distrusted(snapshot: Snapshot, where: str, observation: str) -> Symptom:
     )
 
 
-def called(snapshot: Snapshot) -> str:
+def called_host(snapshot: Snapshot) -> str:
     """Returns the host name by which the API server calls Rollcall. Raises `FactsUnavailable`."""
     address = snapshot.address()
     return urlsplit(address.url).hostname or f"{address.service}.{address.namespace}.svc"
@@ -252,7 +256,7 @@ def authorities(bundle: str) -> Sequence[x509.Certificate]:
         raise ValueError(str(error)) from None
 
 
-def names(leaf: x509.Certificate, host: str) -> bool:
+def is_for_host(leaf: x509.Certificate, host: str) -> bool:
     """Returns whether a certificate is for that host."""
     try:
         alternative_names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value

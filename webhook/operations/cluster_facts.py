@@ -26,7 +26,7 @@ from webhook.cluster.access import Access
 from webhook.cluster.client import Client
 from webhook.cluster.cluster_facts import Discovery, kinds_in
 from webhook.config.defaults import default_settings
-from webhook.config.file import named_files, settings_from
+from webhook.config.file import settings_from, shadow_file_names
 from webhook.config.settings import Settings
 from webhook.errors import FactsUnavailable, NotFound, RequestFailed
 from webhook.installation.deployment import CONFIGURATION_FILE, CONFIGURATION_VOLUME
@@ -167,14 +167,14 @@ async def read_objects(client: Client, projections: Iterable[Projection], *, pod
     return await _Reader(client, tuple(projections), pods=pods).read()
 
 
-class Occupied(NamedTuple):
+class OccupiedRoom(NamedTuple):
     """What holds room on nodes: pods, and Koordinator's Reservations where the cluster serves them."""
 
     pods: NodePods
     reservations: Mapping[str, Reservation]
 
 
-async def read_occupied(access: Access, transport: httpx.AsyncBaseTransport | None = None) -> Occupied:
+async def read_occupied(access: Access, transport: httpx.AsyncBaseTransport | None = None) -> OccupiedRoom:
     """Returns what holds room on nodes. Raises `RequestFailed`, as where the caller may not list all pods."""
     client = Client(access, transport)
     try:
@@ -186,7 +186,7 @@ async def read_occupied(access: Access, transport: httpx.AsyncBaseTransport | No
             async for raw in client.items(RESERVATIONS.resource, limit=PAGE):
                 if (reservation := _entry(RESERVATIONS, raw)) is not None:
                     reservations[reservation[0]] = reservation[1]
-        return Occupied(pods, reservations)
+        return OccupiedRoom(pods, reservations)
     finally:
         await client.close()
 
@@ -363,7 +363,7 @@ async def _read(client: Client, namespace: str) -> InstalledSettings:
     document = _document(data, CONFIGURATION_FILE, source)
     shadows = {
         file: settings_from(_document(data, file, source), f"{source}, {file}", shadow_files=None)
-        for file in named_files(document)
+        for file in shadow_file_names(document)
         if file in data
     }
     return InstalledSettings(settings_from(document, source, shadow_files=shadows))

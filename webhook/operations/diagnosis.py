@@ -116,7 +116,7 @@ class DiagnosedProblem(NamedTuple):
         }
 
 
-class NotKnown(NamedTuple):
+class UnansweredCheck(NamedTuple):
     """A check that could not run, or not completely, and why."""
 
     check: str
@@ -129,7 +129,7 @@ class Diagnosis:
 
     checks: tuple[str, ...] = ()
     problems: list[DiagnosedProblem] = field(default_factory=list)
-    not_known: list[NotKnown] = field(default_factory=list)
+    not_known: list[UnansweredCheck] = field(default_factory=list)
 
     def problems_of(self, level: Severity) -> list[DiagnosedProblem]:
         """Returns the findings of one level."""
@@ -158,10 +158,10 @@ def examine(snapshot: Snapshot, checks: Iterable[Check]) -> Diagnosis:
             for symptom in check.look(snapshot):
                 diagnosis.problems.append(DiagnosedProblem(check.id, symptom.level or check.level, symptom))
         except FactsUnavailable as error:
-            diagnosis.not_known.append(NotKnown(check.id, str(error)))
+            diagnosis.not_known.append(UnansweredCheck(check.id, str(error)))
         except Malformed as error:
             # The API server has validated what it stores, but a string field may contain anything.
-            diagnosis.not_known.append(NotKnown(check.id, f"an object cannot be read: {error}"))
+            diagnosis.not_known.append(UnansweredCheck(check.id, f"an object cannot be read: {error}"))
     return diagnosis
 
 
@@ -226,15 +226,17 @@ _ADDRESS = Address(NAMESPACE, SERVER, SERVICE_PORT)
 def _running() -> list[Manifest]:
     """Returns the running part: Service, endpoints on two nodes, PodDisruptionBudget, and a leader."""
     labels = {"app.kubernetes.io/name": "rollcall"}
-    slices = thing("discovery.k8s.io/v1", "EndpointSlice", SERVER, {"kubernetes.io/service-name": SERVER})
+    slices = example_object("discovery.k8s.io/v1", "EndpointSlice", SERVER, {"kubernetes.io/service-name": SERVER})
     slices["ports"] = [{"name": "https", "port": 8443}]
     slices["endpoints"] = [
         {"addresses": [f"10.0.0.{number}"], "nodeName": node, "conditions": {"ready": True}}
         for number, node in enumerate(_NODES)
     ]
     port = {"name": "https", "port": SERVICE_PORT, "targetPort": "https"}
-    service = thing("v1", "Service", SERVER, spec={"selector": labels, "ports": [port]})
-    budget = thing("policy/v1", "PodDisruptionBudget", SERVER, spec={"selector": {"matchLabels": dict(labels)}})
+    service = example_object("v1", "Service", SERVER, spec={"selector": labels, "ports": [port]})
+    budget = example_object(
+        "policy/v1", "PodDisruptionBudget", SERVER, spec={"selector": {"matchLabels": dict(labels)}}
+    )
     return [service, slices, budget, lease()]
 
 
@@ -254,7 +256,7 @@ def excepting(until: datetime, namespace: str = "team-a") -> Snapshot:
 def lease(**spec: Any) -> Manifest:
     """Returns the reconciler's Lease, renewed a second ago; keywords override fields."""
     held = {"holderIdentity": "rollcall-reconciler-1", "leaseDurationSeconds": 15}
-    return thing(
+    return example_object(
         "coordination.k8s.io/v1", "Lease", LEASE_NAME, spec={**held, "renewTime": "2026-09-01T11:59:59.000000Z", **spec}
     )
 
@@ -266,12 +268,12 @@ def _namespaces() -> list[Manifest]:
 def namespace(name: str, **labels: str) -> Manifest:
     """Returns a namespace; keywords are labels with Rollcall's prefix."""
     prefixed = {f"rollcall.dev/{key}": value for key, value in labels.items()}
-    manifest = thing("v1", "Namespace", name, {"kubernetes.io/metadata.name": name, **prefixed})
+    manifest = example_object("v1", "Namespace", name, {"kubernetes.io/metadata.name": name, **prefixed})
     del manifest["metadata"]["namespace"]
     return manifest
 
 
-def thing(
+def example_object(
     api_version: str,
     kind: str,
     name: str,
@@ -287,14 +289,14 @@ def thing(
 def pod_clique_set(name: str, scheduler: str | None = "koord-scheduler", within: str = "team-a") -> Manifest:
     """Returns a PodCliqueSet, with a record of `scheduler` unless that is None."""
     labels = {} if scheduler is None else {"rollcall.dev/scheduler": scheduler}
-    return thing("grove.io/v1alpha1", "PodCliqueSet", name, labels, within)
+    return example_object("grove.io/v1alpha1", "PodCliqueSet", name, labels, within)
 
 
 def deployment(name: str, image: str, within: str = "kube-system", available: int = 1, **fields: Any) -> Manifest:
     """Returns a Deployment of one container."""
     template = {"spec": {"containers": [{"name": name, "image": image}], **fields}}
     status = {"availableReplicas": available}
-    return thing("apps/v1", "Deployment", name, within=within, spec={"template": template}, status=status)
+    return example_object("apps/v1", "Deployment", name, within=within, spec={"template": template}, status=status)
 
 
 def served(*apis: Api) -> frozenset[Api]:

@@ -27,12 +27,12 @@ from webhook.operations.diagnosis import (
     check,
     configured,
     deployment,
+    example_object,
     first_of,
     installed,
     namespace,
     pod_clique_set,
     served,
-    thing,
 )
 from webhook.operations.snapshot import (
     AUTOSCALER_STATUS,
@@ -64,7 +64,7 @@ _NAMED = 5
         settings=configured(registration={"excludedNamespaces": ["team-b"]}),
     ),
 )
-def asked_about(snapshot: Snapshot) -> Symptoms:
+def covered(snapshot: Snapshot) -> Symptoms:
     """The webhooks' selectors match the PodCliqueSets in the cluster: their namespace is neither excluded nor exempt.
     The pods of PodGangs have the labels that identify them.
 
@@ -213,9 +213,11 @@ def _ray_cluster(minimum: int) -> tuple[Manifest, Manifest]:
     """Returns a RayCluster of a head and four workers, and the PodGroup that KubeRay makes for scheduler-plugins."""
     workers = {"groupName": "gpu", "replicas": 4, "minReplicas": 0, "maxReplicas": 8, "template": {}}
     spec = {"headGroupSpec": {"template": {}}, "workerGroupSpecs": [workers]}
-    group = thing("scheduling.x-k8s.io/v1alpha1", "PodGroup", "train", within="team-a", spec={"minMember": minimum})
+    group = example_object(
+        "scheduling.x-k8s.io/v1alpha1", "PodGroup", "train", within="team-a", spec={"minMember": minimum}
+    )
     group["metadata"]["ownerReferences"] = [{"apiVersion": "ray.io/v1", "kind": "RayCluster", "name": "train"}]
-    return thing("ray.io/v1", "RayCluster", "train", within="team-a", spec=spec), group
+    return example_object("ray.io/v1", "RayCluster", "train", within="team-a", spec=spec), group
 
 
 @check(
@@ -262,7 +264,7 @@ _IMAGE = "registry.k8s.io/autoscaling/cluster-autoscaler:v1.37.0"
 
 
 def _status() -> Manifest:
-    config_map = thing("v1", "ConfigMap", "cluster-autoscaler-status")
+    config_map = example_object("v1", "ConfigMap", "cluster-autoscaler-status")
     config_map["metadata"]["namespace"] = "kube-system"
     return config_map
 

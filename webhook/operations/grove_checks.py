@@ -31,15 +31,15 @@ from webhook.operations.diagnosis import (
     check,
     configured,
     deployment,
+    example_object,
     first_of,
     installed,
     pod_clique_set,
     served,
-    thing,
     webhook_of,
 )
 from webhook.operations.installation_checks import reconciler_accounts, user_of
-from webhook.operations.kueue_checks import kueue_webhook, kueues, running_kueue
+from webhook.operations.kueue_checks import kueue_deployments, kueue_webhook, running_kueue
 from webhook.operations.releases import Release
 from webhook.operations.snapshot import (
     DEPLOYMENTS,
@@ -51,8 +51,8 @@ from webhook.operations.snapshot import (
     Snapshot,
     gang_objects,
     images,
-    known,
     pod_of,
+    require_read,
 )
 from webhook.validators.gang_scheduler import DEFAULT_SCHEDULER
 
@@ -95,7 +95,7 @@ def migration(snapshot: Snapshot) -> Symptoms:
 
 def _pod_group(name: str, owner_kind: str, owner_group: str) -> Manifest:
     labels = {grove.LABEL_MANAGED_BY: MANAGED_BY_ROLLCALL, grove.LABEL_PODGANG: "demo-0"}
-    pod_group = thing("scheduling.sigs.k8s.io/v1alpha1", "PodGroup", name, labels, "team-a")
+    pod_group = example_object("scheduling.sigs.k8s.io/v1alpha1", "PodGroup", name, labels, "team-a")
     owner = {"apiVersion": f"{owner_group}/v1alpha1", "kind": owner_kind, "name": "demo", "uid": "1"}
     pod_group["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
     return pod_group
@@ -109,7 +109,7 @@ def _objects(snapshot: Snapshot) -> Iterator[Manifest]:
 
 def _pod_gang(name: str, scheduler: str) -> Manifest:
     labels = {grove.LABEL_SCHEDULER: scheduler}
-    return thing("scheduler.grove.io/v1alpha1", "PodGang", name, labels, "team-a")
+    return example_object("scheduler.grove.io/v1alpha1", "PodGang", name, labels, "team-a")
 
 
 def _gangs_of_grove(snapshot: Snapshot) -> dict[ObjectKey, str]:
@@ -213,7 +213,7 @@ def scheduler_of_gangs(snapshot: Snapshot) -> Symptoms:
             f"Namespace {where}",
             f"Grove puts {stamped} on the pods of PodCliqueSets that are recorded for {record}: "
             f"{first_of(sorted(names), _NAMED)}",
-            f"Rollcall leaves these pods as they are, and {unseen(stamped, record)}",
+            f"Rollcall leaves these pods as they are, and {unseen_gang_reason(stamped, record)}",
             f"recreate each set {labelled}with {record} in every pod template, if Grove has a profile of that name",
             Severity.NOTE if stamped == LpxBackend.name else None,
         )
@@ -281,7 +281,7 @@ def schedulers(snapshot: Snapshot) -> Symptoms:
             f"{_WHERE}, scheduler.defaultProfileName",
             default,
             f"Grove puts it on the pods of every set that names no scheduler, and Rollcall records {record} for these: "
-            f"it leaves such pods as they are, and {unseen(default, record)}",
+            f"it leaves such pods as they are, and {unseen_gang_reason(default, record)}",
             f"{in_grove}, or {default} in Rollcall's"
             if default in snapshot.settings.profiles
             else f"{in_grove}; Rollcall has no profile {default}",
@@ -303,7 +303,7 @@ def schedulers(snapshot: Snapshot) -> Symptoms:
             yield from _external(f"{_WHERE}, scheduler.profiles[{index}]", external, snapshot)
 
 
-def unseen(scheduler: str, record: str) -> str:
+def unseen_gang_reason(scheduler: str, record: str) -> str:
     """Says what becomes of a gang whose pods name another scheduler than its record."""
     if scheduler == LpxBackend.name:
         return f"{scheduler} starts the gang from Grove's PodGang: what Rollcall makes for {record} is not used"
@@ -336,7 +336,7 @@ def _external(where: str, external: Mapping[str, Any], snapshot: Snapshot) -> Sy
 
 
 def _configuration(snapshot: Snapshot) -> Mapping[str, Any]:
-    return mapping(known(snapshot.operator) if snapshot.operator is not None else None)
+    return mapping(require_read(snapshot.operator) if snapshot.operator is not None else None)
 
 
 EXEMPT = f"{_WHERE}, authorizer.exemptServiceAccountUserNames"
@@ -521,7 +521,7 @@ def gates(snapshot: Snapshot) -> Symptoms:
     Source: ai-dynamo/grove, pull request 724; operator/internal/controller/podclique/components/pod/syncflow.go.
     """
     others = ["Rollcall"] if any(profile.gate for profile in snapshot.settings.profiles.values()) else []
-    if next(kueues(snapshot), None) is not None:
+    if next(kueue_deployments(snapshot), None) is not None:
         others.append("Kueue")
     for raw in snapshot.all(DEPLOYMENTS) if others else ():
         for tag in _tags(raw):
@@ -561,7 +561,7 @@ def authorizer_kueue(snapshot: Snapshot) -> Symptoms:
 
     Source: ai-dynamo/grove, authorizer-webhook (UPDATE of pods); kubernetes-sigs/kueue, pkg/controller/jobs/pod.
     """
-    for raw in kueues(snapshot):
+    for raw in kueue_deployments(snapshot):
         account = text(pod_of(raw).get("serviceAccountName")) or "default"
         user = service_account(key_of(raw)[0], account)
         if not authorized(snapshot, user):

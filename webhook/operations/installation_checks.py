@@ -19,7 +19,7 @@ from webhook.installation.names import LEASE_NAME, NAMESPACE, NET, RECONCILER, R
 from webhook.installation.net_policy import net_policy
 from webhook.installation.parameters import Options, ReconcilerPlace
 from webhook.installation.rbac import access_rules, reconciler_access_rules
-from webhook.installation.webhooks import NEVER_HERE, installed_in
+from webhook.installation.webhooks import NEVER_HERE, installation_settings
 from webhook.model import kueue
 from webhook.model.admission_request import account_of, service_account
 from webhook.model.gang_objects import REPORT_SELECTOR, REPORTS
@@ -43,10 +43,10 @@ from webhook.operations.diagnosis import (
     Symptoms,
     check,
     configured,
+    example_object,
     first_of,
     installed,
     lease,
-    thing,
 )
 from webhook.operations.snapshot import (
     ADMISSION_CHECKS,
@@ -67,8 +67,8 @@ from webhook.operations.snapshot import (
     ClockOffset,
     Snapshot,
     SnapshotPart,
-    known,
     pod_of,
+    require_read,
 )
 from webhook.workloads.kueue_integration import CONTROLLER, CheckMode
 
@@ -243,7 +243,7 @@ def leader(snapshot: Snapshot) -> Symptoms:
     """
     profiles = snapshot.settings.profiles.values()
     writes = any(profile.backend.writable_kinds or profile.gate for profile in profiles)
-    if writes and (reason := unled(snapshot)) is not None:
+    if writes and (reason := missing_leader(snapshot)) is not None:
         yield Symptom(
             f"Lease {snapshot.namespace}/{LEASE_NAME}",
             reason,
@@ -252,7 +252,7 @@ def leader(snapshot: Snapshot) -> Symptoms:
         )
 
 
-def unled(snapshot: Snapshot) -> str | None:
+def missing_leader(snapshot: Snapshot) -> str | None:
     """Returns why no reconciler leads, or None."""
     lease = snapshot.single(LEASE)
     if lease is None:
@@ -270,7 +270,7 @@ def unled(snapshot: Snapshot) -> str | None:
 
 
 def _gated() -> Manifest:
-    pod = thing("v1", "Pod", "demo-0-worker-x7k2p", {"grove.io/podgang": "demo-0"}, "team-a")
+    pod = example_object("v1", "Pod", "demo-0-worker-x7k2p", {"grove.io/podgang": "demo-0"}, "team-a")
     pod["metadata"]["creationTimestamp"] = "2026-09-01T10:00:00Z"
     return {**pod, "spec": {"schedulerName": "koord-scheduler", "schedulingGates": [{"name": GATE}]}}
 
@@ -289,7 +289,7 @@ def gated_pods(snapshot: Snapshot) -> Symptoms:
     if not waiting:
         return
     lifted = any(profile.gate for profile in snapshot.settings.profiles.values())
-    if lifted and unled(snapshot) is None:
+    if lifted and missing_leader(snapshot) is None:
         waiting = [(where, since) for where, since in waiting if snapshot.now - since > _PATIENCE]
         why, level = "their gangs do not start, or they do not belong to the gang that they name", Severity.WARNING
         remedy = "rollcall gangs --held shows why each gang does not start; -o json also shows which pods are unowned"
@@ -315,11 +315,11 @@ def _waiting(snapshot: Snapshot) -> Iterator[tuple[str, datetime]]:
 def _used(active: str = "True") -> tuple[Manifest, Manifest]:
     conditions = [{"type": kueue.ACTIVE, "status": active}]
     api = f"{kueue.GROUP}/{kueue.VERSION}"
-    admission_check = thing(
+    admission_check = example_object(
         api, "AdmissionCheck", "gang", spec={"controllerName": CONTROLLER}, status={"conditions": conditions}
     )
     strategy = {"admissionChecks": [{"name": "gang"}]}
-    return admission_check, thing(api, "ClusterQueue", "research", spec={"admissionChecksStrategy": strategy})
+    return admission_check, example_object(api, "ClusterQueue", "research", spec={"admissionChecksStrategy": strategy})
 
 
 _ON = replace(configured(), admission_check=CheckMode.ON)
@@ -354,7 +354,7 @@ def _unserved(snapshot: Snapshot, raw: Manifest) -> tuple[str, str, str] | None:
     if snapshot.settings.admission_check is CheckMode.OFF:
         remedy = "set kueue.admissionCheck to audit or on, or take the check out of the ClusterQueue"
         return "kueue.admissionCheck is off", _HELD, remedy
-    if (why := unled(snapshot)) is not None:
+    if (why := missing_leader(snapshot)) is not None:
         return f"no reconciler leads: {why}", _HELD, "run a reconciler, or take the check out of the ClusterQueue"
     if not any_true(raw, {kueue.ACTIVE}):
         remedy = "look into the reconciler's log: it needs the right to patch admissionchecks/status"
@@ -438,7 +438,7 @@ def _reconciling(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
     passes=lambda: installed(*workloads(configured(), Options("rollcall"))),
     fails=lambda: installed(*workloads(configured(), Options("rollcall", reconciler=ReconcilerPlace.SIDECAR))),
 )
-def apart(snapshot: Snapshot) -> Symptoms:
+def reconciler_apart(snapshot: Snapshot) -> Symptoms:
     """The server's service account has no right to write. The reconciler runs in its own Pods with its own account, and
     no binding of an earlier installation is left. A reconciler beside the server is a note, because it may be there on
     purpose. A binding that is left is a warning.
@@ -488,7 +488,7 @@ def exempt(snapshot: Snapshot) -> Symptoms:
 
     Source: webhook/installation/webhooks.py, from which the webhooks' matchConditions are made.
     """
-    users = installed_in(snapshot.settings, snapshot.namespace).exempt_users
+    users = installation_settings(snapshot.settings, snapshot.namespace).exempt_users
     for name, account in _reconciling(snapshot):
         if user_of(snapshot, account) not in users:
             yield Symptom(
@@ -499,7 +499,7 @@ def exempt(snapshot: Snapshot) -> Symptoms:
             )
 
 
-def trusted(settings: Settings) -> dict[str, str]:
+def trusted_users(settings: Settings) -> dict[str, str]:
     """Returns the users that the configuration trusts by name, each with the field that names it.
 
     Service accounts of the namespaces that Rollcall does not judge are left out: only administrators create accounts
@@ -524,15 +524,15 @@ def _trusting(*, there: bool) -> Snapshot:
 @check(
     "accounts/there", level=Severity.WARNING, passes=lambda: _trusting(there=True), fails=lambda: _trusting(there=False)
 )
-def there(snapshot: Snapshot) -> Symptoms:
+def accounts_exist(snapshot: Snapshot) -> Symptoms:
     """The service accounts exist that `controllers` of a profile, `tenancy.exemptUsers` and `tenancy.groveOperators`
     name. Only the name is trusted: a tenant who may create an account of that name becomes exempt, and a controller
     that runs with another account is judged. Accounts of kube-system are not checked.
 
     Source: webhook/config/settings.py (`exempt_users`); Kubernetes documentation, "Authenticating" (service accounts).
     """
-    for user, place in trusted(snapshot.settings).items():
-        if not known(snapshot.accounts.get(user, True)):
+    for user, place in trusted_users(snapshot.settings).items():
+        if not require_read(snapshot.accounts.get(user, True)):
             yield Symptom(
                 place,
                 f"the service account {user} does not exist",
@@ -618,7 +618,7 @@ _TOO_FAR = timedelta(minutes=5)
     passes=lambda: installed(clocks=(ClockOffset("the API server", 0.4),)),
     fails=lambda: installed(clocks=(ClockOffset("the API server", -412.0),)),
 )
-def agree(snapshot: Snapshot) -> Symptoms:
+def clocks_agree(snapshot: Snapshot) -> Symptoms:
     """The clocks of the API server and of Rollcall's endpoints agree with the clock here, and no Lease was renewed in
     the future. The clocks are read from the Date of the answers. If they differ by five minutes, a new certificate is
     not valid yet.

@@ -45,9 +45,9 @@ from webhook.operations.snapshot import (
     ConfigurationFile,
     Snapshot,
     is_about,
-    known,
     namespace_labels,
     pod_of,
+    require_read,
 )
 
 _MUTATING = "MutatingWebhookConfiguration"
@@ -77,7 +77,7 @@ def is_kueue(snapshot: Snapshot, deployment: Manifest) -> bool:
 KUEUE_CONFIGURATION = ConfigurationFile("Kueue's Configuration", "config.kueue.x-k8s.io", "Configuration", is_kueue)
 
 
-def kueues(snapshot: Snapshot) -> Iterator[Manifest]:
+def kueue_deployments(snapshot: Snapshot) -> Iterator[Manifest]:
     """Returns the Deployments of Kueue. Raises `FactsUnavailable`."""
     return (raw for raw in snapshot.all(DEPLOYMENTS) if is_kueue(snapshot, raw))
 
@@ -118,7 +118,9 @@ def reinvocation(snapshot: Snapshot) -> Symptoms:
 
     Source: kubernetes-sigs/kueue, issue 15210 and pull request 15213; pkg/controller/jobs/trainjob/trainjob_webhook.go.
     """
-    if any(release >= _WRITES_ONCE for raw in kueues(snapshot) for release in KUEUE_CONTROLLER.releases(raw)):
+    if any(
+        release >= _WRITES_ONCE for raw in kueue_deployments(snapshot) for release in KUEUE_CONTROLLER.releases(raw)
+    ):
         return
     opted_in = [
         name_of(raw) for raw in snapshot.all(NAMESPACES) if labels_of(raw).get(SCHEDULER_LABEL, OPTED_OUT) != OPTED_OUT
@@ -162,7 +164,7 @@ def trainer(snapshot: Snapshot) -> Symptoms:
     """
     if not snapshot.settings.kueue.integrates("TrainJob"):
         return
-    releases = [release for raw in kueues(snapshot) for release in KUEUE_CONTROLLER.releases(raw)]
+    releases = [release for raw in kueue_deployments(snapshot) for release in KUEUE_CONTROLLER.releases(raw)]
     of_kueue, of_trainer = _TOGETHER
     for raw in snapshot.all(DEPLOYMENTS):
         for runs in TRAINER.releases(raw):
@@ -234,8 +236,8 @@ class InstalledKueue(NamedTuple):
     @classmethod
     def read_from(cls, snapshot: Snapshot) -> InstalledKueue | None:
         """Returns what is installed; None if no Deployment mounts a Configuration. Raises `FactsUnavailable`."""
-        configuration = None if snapshot.kueue is None else known(snapshot.kueue)
-        deployment = next(kueues(snapshot), None)
+        configuration = None if snapshot.kueue is None else require_read(snapshot.kueue)
+        deployment = next(kueue_deployments(snapshot), None)
         if configuration is None or deployment is None:
             return None
         gates = {name: value is True for name, value in mapping(configuration.get("featureGates")).items()}

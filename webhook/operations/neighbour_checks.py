@@ -30,7 +30,7 @@ from webhook.model.reading import Malformed, Manifest, mapping, selects, sequenc
 from webhook.model.workload_record import SCHEDULER_LABEL, record_of
 from webhook.mutators.prepare_pod import STAMP_ANNOTATION
 from webhook.offline.expected_pods import expected_pods
-from webhook.offline.translation import knowing, pod_of_clique
+from webhook.offline.translation import add_workloads, pod_of_clique
 from webhook.operations.api_checks import pod_field
 from webhook.operations.diagnosis import (
     Severity,
@@ -47,15 +47,15 @@ from webhook.operations.snapshot import (
     MUTATING_WEBHOOKS,
     NAMESPACES,
     POD_CLIQUE_SETS_PART,
+    DryRunAnswer,
     MemberPod,
     MemberTrial,
     Snapshot,
-    Tried,
     Unread,
     is_about,
-    known,
     namespace_labels,
     recorded_workloads,
+    require_read,
 )
 from webhook.workloads.pod_clique_set import PodCliqueSet
 from webhook.workloads.workload_kinds import fact_of
@@ -135,7 +135,7 @@ def order(snapshot: Snapshot) -> Symptoms:
     Source: kai-scheduler/KAI-Scheduler, mutating-kai-admission (`scheduler-name-match`); koordinator-sh/koordinator,
     pkg/webhook/pod/mutating; volcano-sh/volcano, pkg/webhooks/admission/pods; kubernetes-sigs/lws, pkg/webhooks.
     """
-    for raw, _ in about_pods(snapshot):
+    for raw, _ in pod_webhooks(snapshot):
         name = name_of(raw)
         where = f"{_MUTATING} {name}"
         if _KAI.registered(raw) and name < MUTATING:
@@ -182,7 +182,7 @@ def unknown_neighbour(snapshot: Snapshot) -> Symptoms:
     Source: Kubernetes documentation, "Dynamic Admission Control".
     """
     neighbours = (_KOORDINATOR, *_IN_ANY_ORDER, _KAI, _VOLCANO)
-    for raw, hook in about_pods(snapshot):
+    for raw, hook in pod_webhooks(snapshot):
         name = name_of(raw)
         if name > MUTATING and not any(neighbour.registered(raw) for neighbour in neighbours) and _takes_gangs(hook):
             yield Symptom(
@@ -193,7 +193,7 @@ def unknown_neighbour(snapshot: Snapshot) -> Symptoms:
             )
 
 
-def about_pods(snapshot: Snapshot) -> Iterator[tuple[Manifest, Manifest]]:
+def pod_webhooks(snapshot: Snapshot) -> Iterator[tuple[Manifest, Manifest]]:
     """Yields other systems' configurations that may change a pod at its creation, each with one webhook for it."""
     for raw in snapshot.all(MUTATING_WEBHOOKS):
         hooks = [dict(hook) for hook in hooks_of(raw)]
@@ -350,7 +350,7 @@ def _workload_pod(raw: Manifest, facts: ClusterFacts, snapshot: Snapshot) -> _Cr
             owner.pop("blockOwnerDeletion", None)
         place = kinds.place_of(Pod(expected.pod))
         if place is not None and place.workload == fact_of(workload):
-            return _Created(expected.pod, knowing((workload,), facts))
+            return _Created(expected.pod, add_workloads((workload,), facts))
     return None
 
 
@@ -399,7 +399,7 @@ def _tried(*lost: str, late: bool = False) -> Snapshot:
     stored = deepcopy(member.prepared)
     for label in lost:
         del stored["metadata"]["labels"][label]
-    return replace(snapshot, members=(MemberTrial(member, Tried(stored)),))
+    return replace(snapshot, members=(MemberTrial(member, DryRunAnswer(stored)),))
 
 
 @check("webhooks/pods-kept", passes=_tried, fails=lambda: _tried("pod-group.scheduling.sigs.k8s.io", late=True))
@@ -445,7 +445,7 @@ def pods_kept(snapshot: Snapshot) -> Symptoms:
 
 
 def _remedy(snapshot: Snapshot) -> str:
-    late = [name_of(raw) for raw, _ in about_pods(snapshot) if name_of(raw) > MUTATING]
+    late = [name_of(raw) for raw, _ in pod_webhooks(snapshot) if name_of(raw) > MUTATING]
     first = f"look at {first_of(late)}, which runs after {MUTATING}, and at" if late else "look at"
     return (
         f"{first} what the API server reads from files; its audit log names each webhook that changed a pod; make that "
@@ -471,10 +471,10 @@ def static(snapshot: Snapshot) -> Symptoms:
     Source: kubernetes/enhancements, KEP-5793; feature gate ManifestBasedAdmissionControlConfig (beta and on in 1.37);
     CHANGELOG-1.38 (`staticOrder`, pull request 143160).
     """
-    release = Version.parse(known(snapshot.version))
+    release = Version.parse(require_read(snapshot.version))
     if release is None or release < _STATIC:
         return
-    if any(isinstance(trial.outcome, Tried) and trial.outcome.stored is not None for trial in snapshot.members):
+    if any(isinstance(trial.outcome, DryRunAnswer) and trial.outcome.stored is not None for trial in snapshot.members):
         return
     yield Symptom(
         f"the API server {snapshot.version}",

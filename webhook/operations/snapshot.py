@@ -111,7 +111,9 @@ DEPLOYMENTS = SnapshotPart(Resource(Api("apps", "v1", "Deployment"), "deployment
 
 SERVICE = SnapshotPart(known_kinds.SERVICES, in_own_namespace=True, name=SERVER)
 ENDPOINT_SLICES = SnapshotPart(known_kinds.ENDPOINT_SLICES, in_own_namespace=True, labels=(slices_of(SERVER),))
-BUDGETS = SnapshotPart(Resource(Api("policy", "v1", "PodDisruptionBudget"), "poddisruptionbudgets"), in_own_namespace=True)
+BUDGETS = SnapshotPart(
+    Resource(Api("policy", "v1", "PodDisruptionBudget"), "poddisruptionbudgets"), in_own_namespace=True
+)
 SECRET = SnapshotPart(known_kinds.SECRETS, in_own_namespace=True, name=TLS_SECRET)
 RECONCILER_BINDING = SnapshotPart(
     Resource(Api("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding"), "clusterrolebindings", namespaced=False),
@@ -265,7 +267,7 @@ class ClockOffset(NamedTuple):
     ahead: float
 
 
-class Presented(NamedTuple):
+class PresentedCertificate(NamedTuple):
     """The certificate (DER) that a server presented in a TLS handshake, or `trouble`.
 
     `refused` maps each caBundle (base64, as in a webhook) that does not trust the server under the name `host` to the
@@ -279,7 +281,7 @@ class Presented(NamedTuple):
     refused: Mapping[str, str] = {}
 
 
-class Tried(NamedTuple):
+class DryRunAnswer(NamedTuple):
     """The API server's answer to a creation with dryRun=All, which stores nothing.
 
     `stored` is the object as it would be stored; None if it was refused, with the reason in the message.
@@ -302,7 +304,7 @@ class MemberTrial(NamedTuple):
     """The creation of a pod of a living workload with dryRun=All."""
 
     member: MemberPod
-    outcome: Tried | Unread
+    outcome: DryRunAnswer | Unread
 
 
 T = TypeVar("T")
@@ -320,10 +322,10 @@ class Snapshot:
     spec_fields: Mapping[Api, frozenset[str]] | Unread = field(default_factory=dict)
     version: str | Unread = ""
     clocks: tuple[ClockOffset, ...] = ()
-    presented: tuple[Presented, ...] = ()
+    presented: tuple[PresentedCertificate, ...] = ()
     # Results of creating a PodCliqueSet that Rollcall refuses, and a pod of a group; None if not tried.
-    refusal: Tried | Unread | None = None
-    grouped: Tried | Unread | None = None
+    refusal: DryRunAnswer | Unread | None = None
+    grouped: DryRunAnswer | Unread | None = None
     # The pods of living workloads that were tried, at most one for each scheduler.
     members: tuple[MemberTrial, ...] = ()
     # Whether each service account that the configuration trusts exists, by user name.
@@ -335,7 +337,7 @@ class Snapshot:
 
     def all(self, part: SnapshotPart) -> tuple[Manifest, ...]:
         """Returns the objects of a part. Raises `FactsUnavailable`."""
-        return known(self.parts.get(part, ()))
+        return require_read(self.parts.get(part, ()))
 
     def single(self, part: SnapshotPart) -> Manifest | None:
         """Returns the object of a part for a single name, or None. Raises `FactsUnavailable`."""
@@ -343,11 +345,11 @@ class Snapshot:
 
     def served(self) -> frozenset[Api]:
         """Returns the kinds that the cluster serves. Raises `FactsUnavailable`."""
-        return known(self.apis)
+        return require_read(self.apis)
 
     def facts(self) -> ClusterFacts:
         """Returns the facts for calls to a backend. Raises `FactsUnavailable`."""
-        return ClusterFacts(apis=self.served(), spec_fields=known(self.spec_fields))
+        return ClusterFacts(apis=self.served(), spec_fields=require_read(self.spec_fields))
 
     def configuration(self, part: SnapshotPart) -> Manifest | None:
         """Returns Rollcall's own webhook configuration of that kind. Raises `FactsUnavailable`."""
@@ -382,7 +384,7 @@ def serves_next(hook: Manifest) -> bool:
     return is_next_hook(str(hook["name"]))
 
 
-def known(value: T | Unread) -> T:
+def require_read(value: T | Unread) -> T:
     """Returns the value that was read. Raises `FactsUnavailable` if it could not be read."""
     if isinstance(value, Unread):
         raise FactsUnavailable(str(value))

@@ -36,10 +36,10 @@ from webhook.model.admission_request import account_of
 from webhook.model.known_kinds import CONFIG_MAPS, PODS, SERVICE_ACCOUNTS
 from webhook.model.projections import Resource
 from webhook.model.reading import Malformed, Manifest, endpoints_in, mapping, port_name, text
-from webhook.operations.certificate_checks import bundles, called, reached
+from webhook.operations.certificate_checks import bundles, called_host, reached_endpoints
 from webhook.operations.cluster_facts import FORBIDDEN, PAGE
 from webhook.operations.grove_checks import OPERATOR_CONFIGURATION
-from webhook.operations.installation_checks import trusted
+from webhook.operations.installation_checks import trusted_users
 from webhook.operations.kueue_checks import KUEUE_CONFIGURATION
 from webhook.operations.neighbour_checks import grouped_pod, member_pods, namespace_asked_about, refused_set
 from webhook.operations.snapshot import (
@@ -51,12 +51,12 @@ from webhook.operations.snapshot import (
     SERVICE,
     ClockOffset,
     ConfigurationFile,
+    DryRunAnswer,
     MemberPod,
     MemberTrial,
-    Presented,
+    PresentedCertificate,
     Snapshot,
     SnapshotPart,
-    Tried,
     Unread,
     config_maps,
     document_in,
@@ -86,11 +86,11 @@ class Endpoint(NamedTuple):
 class SeenEndpoint(NamedTuple):
     """What one endpoint presented, and how far its clock is ahead if it sent a time."""
 
-    presented: Presented
+    presented: PresentedCertificate
     clock: ClockOffset | None = None
 
 
-async def look_at(
+async def observe_endpoints(
     endpoints: Iterable[Endpoint], bundles: Iterable[str], *, clock: Clock = MACHINE_CLOCK
 ) -> list[SeenEndpoint]:
     """Returns what each endpoint presents, verified against each caBundle (base64)."""
@@ -106,9 +106,9 @@ def _look(endpoint: Endpoint, bundles: tuple[str, ...], clock: Clock) -> SeenEnd
         refused = {bundle: why for bundle in bundles if (why := _refused(endpoint, bundle)) is not None}
     except OSError as error:
         return SeenEndpoint(
-            Presented(where, endpoint.host, trouble=error.strerror or str(error) or type(error).__name__)
+            PresentedCertificate(where, endpoint.host, trouble=error.strerror or str(error) or type(error).__name__)
         )
-    return SeenEndpoint(Presented(where, endpoint.host, certificate, refused=refused), offset)
+    return SeenEndpoint(PresentedCertificate(where, endpoint.host, certificate, refused=refused), offset)
 
 
 def _connected(endpoint: Endpoint, context: ssl.SSLContext) -> ssl.SSLSocket:
@@ -225,16 +225,22 @@ class _Reader:
             self._accounts(),
         )
         snapshot = replace(
-            snapshot, operator=operator, kueue=kueue, refusal=refusal, grouped=grouped, members=members, accounts=accounts
+            snapshot,
+            operator=operator,
+            kueue=kueue,
+            refusal=refusal,
+            grouped=grouped,
+            members=members,
+            accounts=accounts,
         )
         try:
-            seen = await look_at(endpoints(snapshot), bundles(snapshot), clock=self._clock)
+            seen = await observe_endpoints(endpoints(snapshot), bundles(snapshot), clock=self._clock)
         except FactsUnavailable:
             # Without webhook configurations the endpoints are unknown; another check reports the missing
             # configurations.
             return replace(snapshot, parts={**snapshot.parts, SECRET: await self._part(SECRET)})
         snapshot = replace(snapshot, presented=tuple(endpoint.presented for endpoint in seen))
-        ours = reached(snapshot)
+        ours = reached_endpoints(snapshot)
         if not ours:
             # Only in this case the stored certificate tells more than the presented one.
             snapshot = replace(snapshot, parts={**snapshot.parts, SECRET: await self._part(SECRET)})
@@ -277,7 +283,7 @@ class _Reader:
         # Objects in a list lack their own kind.
         return tuple(trimmed({**raw, "apiVersion": version, "kind": api.kind}) for raw in manifests)
 
-    async def _refused_creation(self, snapshot: Snapshot) -> Tried | Unread | None:
+    async def _refused_creation(self, snapshot: Snapshot) -> DryRunAnswer | Unread | None:
         if isinstance(snapshot.apis, Unread) or POD_CLIQUE_SETS_PART.resource.api not in snapshot.apis:
             return None
         try:
@@ -286,7 +292,7 @@ class _Reader:
             where = "default"
         return await self._try(POD_CLIQUE_SETS_PART.resource, refused_set(where))
 
-    async def _grouped(self, snapshot: Snapshot) -> Tried | Unread | None:
+    async def _grouped(self, snapshot: Snapshot) -> DryRunAnswer | Unread | None:
         settings = self._settings.profiles[KubeBackend.name].backend.settings
         spoken = None if isinstance(snapshot.apis, Unread) else generation(settings, snapshot.apis)
         if not settings.gangScheduling or spoken is None:
@@ -305,24 +311,26 @@ class _Reader:
     async def _member(self, members: Sequence[MemberPod]) -> MemberTrial:
         for member in members:
             outcome = await self._try(PODS, member.pod)
-            if isinstance(outcome, Tried) and outcome.stored is not None:
+            if isinstance(outcome, DryRunAnswer) and outcome.stored is not None:
                 break
         return MemberTrial(member, outcome)
 
-    async def _try(self, resource: Resource, manifest: Manifest) -> Tried | Unread:
+    async def _try(self, resource: Resource, manifest: Manifest) -> DryRunAnswer | Unread:
         write = requests.create(resource, manifest)._replace(params={"dryRun": "All"})
         try:
-            return Tried(await self._client.write(write))
+            return DryRunAnswer(await self._client.write(write))
         except RequestFailed as error:
             if error.code == 0 or "cannot create resource" in str(error):
                 where = manifest["metadata"]["namespace"]
                 right = f"create {resource.plural} in {where}"
                 return Unread(f"whether a {resource.api.kind} would be admitted", str(error), right)
-            return Tried(None, str(error))
+            return DryRunAnswer(None, str(error))
 
     async def _accounts(self) -> dict[str, bool | Unread]:
         """Returns whether each service account that the configuration trusts exists, by user name."""
-        accounts = {user: account for user in trusted(self._settings) if (account := account_of(user)) is not None}
+        accounts = {
+            user: account for user in trusted_users(self._settings) if (account := account_of(user)) is not None
+        }
         parts = (
             SnapshotPart(SERVICE_ACCOUNTS, namespace=namespace, name=name) for namespace, name in accounts.values()
         )
@@ -365,7 +373,7 @@ def _served(part: SnapshotPart, apis: Any) -> bool:
 
 def endpoints(snapshot: Snapshot) -> Iterator[Endpoint]:
     """Yields the URL in the webhooks, else the ready endpoints of the Service. Raises `FactsUnavailable`."""
-    address, host = snapshot.address(), called(snapshot)
+    address, host = snapshot.address(), called_host(snapshot)
     if not any(True for _, hook in snapshot.hooks() if not serves_next(hook)):
         return
     if address.url:

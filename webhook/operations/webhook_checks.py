@@ -25,10 +25,10 @@ from webhook.operations.snapshot import (
     POD_CLIQUE_SETS_PART,
     SERVICE,
     VALIDATING_WEBHOOKS,
+    DryRunAnswer,
     Snapshot,
-    Tried,
-    known,
     namespace_labels,
+    require_read,
 )
 
 # The page with the solutions for each managed offering.
@@ -281,12 +281,12 @@ def registered_twice(snapshot: Snapshot) -> Symptoms:
                 )
 
 
-_BROKEN = Tried(
+_BROKEN = DryRunAnswer(
     None,
     'Internal error occurred: failed calling webhook "podcliquesets.mutate.rollcall.dev": failed to call webhook: '
     "tls: failed to verify certificate: x509: certificate signed by unknown authority",
 )
-_REFUSED = Tried(None, "rollcall/scheduler-unknown at metadata.labels[rollcall.dev/scheduler]: no profile")
+_REFUSED = DryRunAnswer(None, "rollcall/scheduler-unknown at metadata.labels[rollcall.dev/scheduler]: no profile")
 
 
 @check("webhooks/answered", passes=lambda: snapshot(asked=_REFUSED), fails=lambda: snapshot(asked=_BROKEN))
@@ -296,7 +296,7 @@ def answered(snapshot: Snapshot) -> Symptoms:
 
     Source: Kubernetes documentation, "Dry-run"; rule rollcall/scheduler-unknown, which nothing softens.
     """
-    trial = None if snapshot.refusal is None else known(snapshot.refusal)
+    trial = None if snapshot.refusal is None else require_read(snapshot.refusal)
     if trial is None or "rollcall/scheduler-unknown" in trial.message:
         return
     where = f"the creation of a {POD_CLIQUE_SETS_PART.resource.api.kind} (dry run)"

@@ -20,14 +20,14 @@ from webhook.cluster.clock import MACHINE_CLOCK, Clock, doubled
 from webhook.cluster.logs import log, outline
 from webhook.config.settings import Settings
 from webhook.errors import FactsUnavailable, NotFound, NotLeading, RequestFailed
-from webhook.gangs.object_plan import holds, to_apply
-from webhook.model.gang_objects import REPORT_NAME, REPORTS, is_own_report
+from webhook.gangs.object_plan import add_digest, holds
+from webhook.model.gang_objects import REPORT_NAME, REPORTS, is_rollcall_report
 from webhook.model.keys import Api
 from webhook.model.projections import key_of
 from webhook.model.reading import Manifest
 from webhook.operations.audit import Audit, KeptFinding, Tally
 from webhook.operations.audit_forms import report_of, reports, tally_for_reports
-from webhook.operations.auditor import Auditor, PacedClient, Retries, apart, read_facts
+from webhook.operations.auditor import Auditor, PacedClient, Retries, read_facts, run_in_thread
 from webhook.reconciler.metrics import ACTIONS, AuditMetrics
 from webhook.reconciler.writer import Writer
 
@@ -112,7 +112,7 @@ class AuditReports:
         begun = self._clock.monotonic()
         try:
             async with asyncio.timeout(MOST_SECONDS):
-                outcome, listed = await apart(self._audited)
+                outcome, listed = await run_in_thread(self._audited)
                 if outcome.unlisted:
                     # Without some kinds, reports would lose results.
                     self._fail("; ".join(f"{kind}: {why}" for kind, why in sorted(outcome.unlisted.items())))
@@ -163,7 +163,7 @@ class AuditReports:
                 if namespace in seen:
                     continue
                 seen.add(namespace)
-                if is_own_report(live):
+                if is_rollcall_report(live):
                     await self._put(namespace, listed.get(namespace), tally, live, unwritten)
                 else:
                     foreign.add(namespace)
@@ -187,7 +187,7 @@ class AuditReports:
         await asyncio.sleep(0)
         try:
             if kept is not None:
-                report = to_apply(report_of(namespace, kept, tally, live, self._clock.now()))
+                report = add_digest(report_of(namespace, kept, tally, live, self._clock.now()))
                 if live is None or not holds(report, live):
                     await self._writer.apply(REPORTS, report)
             elif live is not None:
@@ -204,7 +204,7 @@ class AuditReports:
         """
         report = report_of(self._only or DEFAULT_NAMESPACE, (), Tally(), None, self._clock.now())
         try:
-            await self._writer.rehearse(REPORTS, to_apply(report))
+            await self._writer.rehearse(REPORTS, add_digest(report))
         except RequestFailed:
             return False
         return True

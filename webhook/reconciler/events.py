@@ -44,7 +44,7 @@ from webhook.model.kueue_objects import WORKLOAD_KIND
 from webhook.model.projections import TOPOLOGY_BINDINGS, Resource
 from webhook.model.reading import Manifest
 from webhook.reconciler.held_gangs import HeldBackNote, HeldCause, OwnEvents, not_noted
-from webhook.reconciler.metrics import Bound, ReconcilerMetrics
+from webhook.reconciler.metrics import ReconcilerMetrics, SharedBound
 
 EVENTS = Resource(Api("events.k8s.io", "v1", "Event"), "events")
 # The API server's limit for a note.
@@ -404,11 +404,11 @@ SHARE_EVENTS_A_LOOK = 10
 
 
 _SAYS = {
-    Bound.WORKERS: "so many of its gangs changed that their objects are written late",
-    Bound.WRITES: "so many of its gangs lost pods or have escaped pods that conditions or deletions come late",
-    Bound.HEALTH: "so many of its gangs changed that their health is judged late",
-    Bound.LOSSES: "so many of its gangs lost pods that some of the lost pods are not remembered",
-    Bound.REMEDIES: "so many of its gangs need a remedy that some wait for it",
+    SharedBound.WORKERS: "so many of its gangs changed that their objects are written late",
+    SharedBound.WRITES: "so many of its gangs lost pods or have escaped pods that conditions or deletions come late",
+    SharedBound.HEALTH: "so many of its gangs changed that their health is judged late",
+    SharedBound.LOSSES: "so many of its gangs lost pods that some of the lost pods are not remembered",
+    SharedBound.REMEDIES: "so many of its gangs need a remedy that some wait for it",
 }
 
 
@@ -427,11 +427,11 @@ class HeldBack:
         self._metrics = metrics
         self._leads = leads
         self._clock = clock
-        self._noted: dict[tuple[str, Bound], _Shortage] = {}
+        self._noted: dict[tuple[str, SharedBound], _Shortage] = {}
         # When each namespace was last told.
         self._told: dict[str, float] = {}
 
-    def note(self, bound: Bound, namespace: str) -> None:
+    def note(self, bound: SharedBound, namespace: str) -> None:
         """Notes that a namespace wants more than its share. Keys without a namespace have none to tell."""
         if not namespace:
             return
@@ -450,12 +450,12 @@ class HeldBack:
         now = self._clock.monotonic()
         self._noted = {about: noted for about, noted in self._noted.items() if now - noted.last < RECENT_SECONDS}
         counts = Counter(bound for _, bound in self._noted)
-        for bound in Bound:
+        for bound in SharedBound:
             self._metrics.held_back.labels(bound.value).set(counts[bound])
         if not self._leads():
             return
         self._told = {namespace: at for namespace, at in self._told.items() if now - at < REPEAT_SECONDS}
-        lasting: dict[str, list[Bound]] = {}
+        lasting: dict[str, list[SharedBound]] = {}
         for (namespace, bound), noted in self._noted.items():
             if bound in _SAYS and now - noted.since >= LASTING_SECONDS and namespace not in self._told:
                 lasting.setdefault(namespace, []).append(bound)
@@ -465,7 +465,7 @@ class HeldBack:
             await events.say(regarded, ShareReason.HELD_BACK, _share_note(namespace, bounds))
 
 
-def _share_note(namespace: str, bounds: list[Bound]) -> str:
+def _share_note(namespace: str, bounds: list[SharedBound]) -> str:
     uses = "; ".join(words for bound, words in _SAYS.items() if bound in bounds)
     return (
         f"All namespaces share Rollcall, and this one uses all of its share: {uses}. Create and change fewer gangs at "

@@ -23,13 +23,13 @@ from webhook.gangs.object_plan import (
     UNWANTED,
     GangPlan,
     SkipReason,
+    add_digest,
     holds,
-    in_step,
+    include_replaced,
+    is_in_step,
     left_behind,
     other_owner,
     plan,
-    to_apply,
-    with_replaced,
 )
 from webhook.gangs.stores import Store, Stores
 from webhook.model.gang_objects import (
@@ -253,7 +253,7 @@ class GangReconciler:
                 return "conflict", LOOK_AGAIN_SECONDS
         kinds = self._kinds(planned.profile.backend.gang_kinds(self._live.facts))
         existing = [live for store in kinds for live in store.owned_by(podgang.owners, objects_of(podgang))]
-        living = with_replaced(existing, [desired.live for desired in objects])
+        living = include_replaced(existing, [desired.live for desired in objects])
         frozen = planned.profile.backend.frozen([desired.manifest for desired in objects], living)
         try:
             if frozen is not None and (done := await self._reshape(podgang, frozen, objects)) is not None:
@@ -283,7 +283,7 @@ class GangReconciler:
             adopted = backend.adopt(desired, unrestored(live) if whole else live)
             if live is None and present is not None:
                 adopted = backend.restore(adopted, present)
-            objects.append(_DesiredObject(store, to_apply(adopted), live))
+            objects.append(_DesiredObject(store, add_digest(adopted), live))
         return objects
 
     async def _reshape(
@@ -316,7 +316,7 @@ class GangReconciler:
         If it refused a later object, a running gang would be left with half of its change. A new gang is not affected:
         it starts only when it has all its objects.
         """
-        due = [desired for desired in objects if desired.live is None or not in_step(desired.manifest, desired.live)]
+        due = [desired for desired in objects if desired.live is None or not is_in_step(desired.manifest, desired.live)]
         for desired in due if len(due) > 1 else ():
             if desired.changes and desired.live is not None and desired.live["metadata"]["uid"] not in going:
                 await self._writer.rehearse(desired.store.resource, desired.manifest)
@@ -339,7 +339,7 @@ class GangReconciler:
 
     async def _step(self, desired: _DesiredObject) -> bool:
         store, manifest, live = desired
-        if live is not None and in_step(manifest, live):
+        if live is not None and is_in_step(manifest, live):
             return False
         raised = live is not None and is_raised(manifest["spec"], live.get("spec"))
         # The time is in each write of the raise, so that it outlives this process.

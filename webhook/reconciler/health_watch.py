@@ -255,7 +255,7 @@ _SAID_BY_WRITER = frozenset({GangReason.CONFLICT, GangReason.FROZEN, GangReason.
 T = TypeVar("T")
 
 
-class Looking(Protocol):
+class ShapeBudget(Protocol):
     """Judges a limited number of gangs at each look."""
 
     def look(self) -> bool:
@@ -295,7 +295,7 @@ class HealthWatch:
         *,
         deletion: EscapeDeletion | None = None,
         remedies: Remedies | None = None,
-        fits: Looking | None = None,
+        fits: ShapeBudget | None = None,
         losses: Losses | None = None,
         strangers: StrangerWatch | None = None,
         has_turn: Callable[[GangKey], bool] = lambda _: False,

@@ -42,7 +42,7 @@ from webhook.reconciler.health_watch import HealthWatch, StrangerWatch
 from webhook.reconciler.lease import Lease
 from webhook.reconciler.loss_store import LossConditions, LossStore
 from webhook.reconciler.loss_watch import GangLosses
-from webhook.reconciler.metrics import Bound, ReconcilerMetrics
+from webhook.reconciler.metrics import ReconcilerMetrics, SharedBound
 from webhook.reconciler.remedies import EscapeDeletion, Remedies
 from webhook.reconciler.topologies import Topologies
 from webhook.reconciler.unknown_kinds import UnknownKinds
@@ -84,11 +84,11 @@ class Reconciler:
         self.held_back = HeldBack(self.metrics, self.leads, clock=clock)
         # Keys of gangs and bindings.
         self.queue: KeyQueue[GangKey | ObjectKey] = KeyQueue(
-            WORKERS, urgent=self._is_new, held_back=self._held_back_by(Bound.WORKERS), clock=clock
+            WORKERS, urgent=self._is_new, held_back=self._held_back_by(SharedBound.WORKERS), clock=clock
         )
         self._only, self._settings = namespace, settings
         self.lease: Lease | None = None
-        of_losses = self._held_back_by(Bound.LOSSES)
+        of_losses = self._held_back_by(SharedBound.LOSSES)
         self.losses = GangLosses(self.metrics, self.leads, only=namespace, held_back=of_losses, clock=clock)
         self.following = self._view_with(access, transport)
         client = self.following.client
@@ -100,7 +100,7 @@ class Reconciler:
             )
         writer = Writer(client, self.leads, self.metrics, dry_run=dry_run)
         self._follow_losses(writer, None if dry_run else lease_namespace)
-        of_events = self._held_back_by(Bound.EVENTS)
+        of_events = self._held_back_by(SharedBound.EVENTS)
         events = Events(client, self.metrics, identity, self.leads, held_back=of_events, dry_run=dry_run, clock=clock)
         self.events = events
         self._gated = any(profile.gate for profile in settings.profiles.values())
@@ -150,7 +150,7 @@ class Reconciler:
         if namespace is None:
             self.losses.follow(self.following)
             return
-        client, of_losses, of_writes = self.following.client, Bound.LOSSES, Bound.WRITES
+        client, of_losses, of_writes = self.following.client, SharedBound.LOSSES, SharedBound.WRITES
         store = LossStore(client, writer, namespace, held_back=self._held_back_by(of_losses), clock=self.clock)
         conditions = LossConditions(client, writer, held_back=self._held_back_by(of_writes), clock=self.clock)
         self.losses.follow(self.following, store, conditions)
@@ -183,7 +183,7 @@ class Reconciler:
             losses=self.losses,
             strangers=self.strangers,
             has_turn=self.queue.has_turn,
-            held_back=self._held_back_by(Bound.HEALTH),
+            held_back=self._held_back_by(SharedBound.HEALTH),
             clock=self.clock,
         )
 
@@ -201,13 +201,13 @@ class Reconciler:
             clock=self.clock,
         )
 
-    def _held_back_by(self, bound: Bound) -> Callable[[str], None]:
+    def _held_back_by(self, bound: SharedBound) -> Callable[[str], None]:
         return partial(self.held_back.note, bound)
 
     def _deletion_with(self, writer: Writer) -> EscapeDeletion | None:
         if not (deleted := self._settings.deleted_escapes):
             return None
-        held_back = self._held_back_by(Bound.WRITES)
+        held_back = self._held_back_by(SharedBound.WRITES)
         return EscapeDeletion(
             deleted, writer, self.metrics, self._may_be_excepted, held_back=held_back, clock=self.clock
         )
@@ -224,7 +224,7 @@ class Reconciler:
             events,
             metrics,
             excepted=self._may_be_excepted,
-            held_back=self._held_back_by(Bound.REMEDIES),
+            held_back=self._held_back_by(SharedBound.REMEDIES),
             clock=self.clock,
         )
 
@@ -278,7 +278,7 @@ class Reconciler:
             facts=lambda: self.following.live.facts,
             ready=lambda: not any(self.following.live.unready()),
             look=self.following.look_at_all,
-            held_back=self._held_back_by(Bound.WORKERS),
+            held_back=self._held_back_by(SharedBound.WORKERS),
             only=self._only,
             clock=self.clock,
         )

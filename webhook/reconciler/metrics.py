@@ -143,7 +143,7 @@ OUTCOMES = ("inStep", "written", "inexpressible", "conflict", "frozen", "waiting
 OTHER = "other"
 
 
-class Bound(StrEnum):
+class SharedBound(StrEnum):
     """What all namespaces share, and each has a part of; a metric's label."""
 
     # The workers that write the objects of gangs.
@@ -286,7 +286,7 @@ class ReconcilerMetrics(Exposition):
         ):
             for value in values:
                 counter.labels(str(value))
-        for bound in Bound:
+        for bound in SharedBound:
             self.held_back.labels(bound.value)
         for kind, action in _writes(profiles.values()):
             self.writes.labels(kind, action)

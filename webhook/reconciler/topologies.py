@@ -26,14 +26,14 @@ from webhook.cluster.watch import Watch
 from webhook.config.settings import Settings
 from webhook.errors import FactsUnavailable, Inexpressible, NotLeading, RequestFailed
 from webhook.gangs.hold_reasons import (
-    Done,
     TopologyProblem,
     TopologyReason,
+    TopologyResult,
     drift_problem,
     label_problem,
     second_binding_problem,
 )
-from webhook.gangs.object_plan import in_step, is_ours, stranger, to_apply
+from webhook.gangs.object_plan import add_digest, is_in_step, is_ours, stranger
 from webhook.gangs.stores import Store, Stores
 from webhook.model.gang_objects import MANAGED_BY_ROLLCALL
 from webhook.model.grove import LABEL_MANAGED_BY, ClusterTopologyBinding, controller_in
@@ -77,17 +77,17 @@ class NodeTopologies:
         store: Store,
         nodes: NodeLabels,
         bindings: Collection[str],
-    ) -> Done:
+    ) -> TopologyResult:
         """Writes the objects if the configuration says so, and reports how the topology differs. `bindings` are the
         uids of all bindings. Raises as `Topologies.reconcile`.
         """
         live = {name: live_object for (_, name), live_object in store.objects.items()}
         if not backend.topology_written or backend.name in binding.references:
-            return Done(drift_problem(backend.node_topology_drift(binding, nodes, live)))
+            return TopologyResult(drift_problem(backend.node_topology_drift(binding, nodes, live)))
         plan = _plan(backend, binding, nodes, live, bindings)
         owned = [live_object for live_object in live.values() if _controller(live_object) == binding.uid]
         if (dropped := _dropped(owned, plan, nodes)) is not None:
-            return Done((*drift_problem(backend.node_topology_drift(binding, nodes, live)), dropped))
+            return TopologyResult((*drift_problem(backend.node_topology_drift(binding, nodes, live)), dropped))
         left = len(plan.written) + len(plan.deleted) if self._writer.dry_run else WRITES_AT_ONCE
         for manifest in plan.written[:left]:
             store.put(await self._writer.apply(store.resource, manifest))
@@ -104,7 +104,7 @@ class NodeTopologies:
             problems.append(
                 TopologyProblem(TopologyReason.DRIFT, f"{note} of {store.resource.api.kind} left out: {why}")
             )
-        return Done(tuple(problems), LOOK_AGAIN_SECONDS if plan.waits else None)
+        return TopologyResult(tuple(problems), LOOK_AGAIN_SECONDS if plan.waits else None)
 
 
 def _plan(
@@ -128,8 +128,8 @@ def _plan(
         if existing is not None and (name in outlived or _leaving(existing)):
             waits = True
             continue
-        applied = to_apply(manifest)
-        if existing is None or not in_step(applied, existing):
+        applied = add_digest(manifest)
+        if existing is None or not is_in_step(applied, existing):
             written.append(applied)
     # Without any object the scheduler ignores topology, so the last ones stay until nodes have labels again.
     removable = live.values() if desired else ()
@@ -347,7 +347,7 @@ class Topologies:
                 if error.code not in REFUSALS:
                     continue
                 note = f"the API server refuses its topology object: {error}"
-                done = Done((TopologyProblem(TopologyReason.REFUSED, note),))
+                done = TopologyResult((TopologyProblem(TopologyReason.REFUSED, note),))
             problems.pop(backend.name, None)
             if done.problems:
                 problems[backend.name] = done.problems
@@ -381,16 +381,16 @@ class Topologies:
             for name in names & self._references.keys():
                 self._add((CLUSTER, name))
 
-    async def _done(self, backend: Backend[Any], binding: ClusterTopologyBinding) -> Done:
+    async def _done(self, backend: Backend[Any], binding: ClusterTopologyBinding) -> TopologyResult:
         store = self._stores.by_kind.get(self._kinds[backend.name].api)
         if store is None:
             # The scheduler is missing, or its version has no topologies.
-            return Done()
+            return TopologyResult()
         if not store.filled:
             raise FactsUnavailable(f"the {store.resource.api.kind} objects are not read yet")
         if not backend.topology_binding and backend.topology_binding is not None:
             # The settings name no binding.
-            return Done()
+            return TopologyResult()
         try:
             if backend.topology_binding in {None, binding.name}:
                 done = await self._objects(backend, binding, store)
@@ -398,16 +398,16 @@ class Topologies:
                 done = self._compared(backend, binding, store)
             else:
                 feeding = self._bindings.get(_key(backend.topology_binding or ""))
-                return Done(second_binding_problem(backend, binding, feeding))
+                return TopologyResult(second_binding_problem(backend, binding, feeding))
         except Inexpressible as refusal:
-            return Done((TopologyProblem(TopologyReason.INEXPRESSIBLE, str(refusal)),))
+            return TopologyResult((TopologyProblem(TopologyReason.INEXPRESSIBLE, str(refusal)),))
         except Malformed as error:
-            return Done((TopologyProblem(TopologyReason.INEXPRESSIBLE, f"it cannot be read: {error}"),))
+            return TopologyResult((TopologyProblem(TopologyReason.INEXPRESSIBLE, f"it cannot be read: {error}"),))
         if backend.topology_binding is None:
             return done
         return done._replace(problems=(*done.problems, *label_problem(binding, self._look_at_nodes())))
 
-    async def _objects(self, backend: Backend[Any], binding: ClusterTopologyBinding, store: Store) -> Done:
+    async def _objects(self, backend: Backend[Any], binding: ClusterTopologyBinding, store: Store) -> TopologyResult:
         """Compares or writes the objects of the binding that they are made from."""
         if backend.topology_from_nodes:
             nodes = self._look_at_nodes()
@@ -419,32 +419,32 @@ class Topologies:
             return self._compared(backend, binding, store)
         objects = backend.topology_objects(binding)
         if not objects:
-            return Done()
+            return TopologyResult()
         live = store.objects.get(key_of(objects[0]))
         if not backend.topology_written:
-            return Done(drift_problem(backend.topology_drift(binding, live)))
+            return TopologyResult(drift_problem(backend.topology_drift(binding, live)))
         return await self._keep(_TopologyObject(backend, binding, store, objects[0], live))
 
-    def _compared(self, backend: Backend[Any], binding: ClusterTopologyBinding, store: Store) -> Done:
+    def _compared(self, backend: Backend[Any], binding: ClusterTopologyBinding, store: Store) -> TopologyResult:
         """Compares the object that the binding references."""
-        return Done(
+        return TopologyResult(
             drift_problem(backend.topology_drift(binding, store.objects.get(_key(binding.references[backend.name]))))
         )
 
-    async def _keep(self, topology: _TopologyObject) -> Done:
+    async def _keep(self, topology: _TopologyObject) -> TopologyResult:
         live, owners = topology.live, self._owners(topology)
         if live is not None:
             if _leaving(live) or _is_superseded(live, topology.binding):
-                return Done(again=LOOK_AGAIN_SECONDS)
+                return TopologyResult(again=LOOK_AGAIN_SECONDS)
             if (owner := _owner(live, topology.binding, owners)) is not None:
                 drift = topology.backend.topology_drift(topology.binding, live)
-                return Done(drift_problem(drift, f"it belongs to {owner}, so it is not changed"))
+                return TopologyResult(drift_problem(drift, f"it belongs to {owner}, so it is not changed"))
             if topology.backend.topology_must_be_remade(topology.desired, live):
                 return await self._clear(topology, live)
-        manifest = to_apply(topology.backend.adopt(topology.desired, live))
-        if live is None or not in_step(manifest, live):
+        manifest = add_digest(topology.backend.adopt(topology.desired, live))
+        if live is None or not is_in_step(manifest, live):
             topology.store.put(await self._writer.apply(topology.store.resource, manifest))
-        return Done()
+        return TopologyResult()
 
     def _owners(self, topology: _TopologyObject) -> set[str]:
         """Returns the uids of the bindings whose object may be written: of all, if the configuration says which one
@@ -454,17 +454,17 @@ class Topologies:
             return {topology.binding.uid or ""}
         return {raw["metadata"].get("uid") or "" for raw in self._bindings.values()}
 
-    async def _clear(self, topology: _TopologyObject, live: Manifest) -> Done:
+    async def _clear(self, topology: _TopologyObject, live: Manifest) -> TopologyResult:
         """Deletes an object whose immutable fields change, then creates it; after a crash a new leader does that."""
         if not is_ours(live, {topology.binding.uid or ""}):
             drift = topology.backend.topology_drift(topology.binding, live)
-            return Done(drift_problem(drift, "no ClusterTopologyBinding controls it, so it is not changed"))
+            return TopologyResult(drift_problem(drift, "no ClusterTopologyBinding controls it, so it is not changed"))
         await self._writer.delete(topology.store.resource, live)
         if self._writer.dry_run:
-            return Done()
+            return TopologyResult()
         if await _gone(topology.store, live):
             return await self._keep(topology._replace(live=topology.store.objects.get(key_of(live))))
-        return Done(again=LOOK_AGAIN_SECONDS)
+        return TopologyResult(again=LOOK_AGAIN_SECONDS)
 
     async def _say(
         self, binding: ClusterTopologyBinding, problems_by_scheduler: Mapping[str, tuple[TopologyProblem, ...]]

@@ -73,7 +73,7 @@ def unseen_seconds(live: Manifest | None, now: datetime, *, shows: bool, shown: 
     return 0.0 if age <= -pause or (shows and shown) else max(pause - max(age, 0.0), 0.0)
 
 
-def without_gate(namespace: str, name: str, index: int) -> requests.Write:
+def gate_removal(namespace: str, name: str, index: int) -> requests.Write:
     """Returns the request that removes our gate if it still is at `index`: other controllers remove gates, too."""
     path = f"/spec/schedulingGates/{index}"
     test: Manifest = {"op": "test", "path": f"{path}/name", "value": GATE}
@@ -86,7 +86,7 @@ async def lift(write: Callable[[requests.Write], Awaitable[Any]], key: ObjectKey
     It is not done if the gate has moved or the pod is gone; the watch reports that.
     """
     try:
-        await write(without_gate(*key, index))
+        await write(gate_removal(*key, index))
     except RequestFailed as error:
         if error.is_outdated_patch:
             return False

@@ -16,7 +16,7 @@ import orjson
 from starlette.types import Receive, Scope, Send
 
 from webhook.cluster import spans
-from webhook.cluster.logs import decided, log, outline
+from webhook.cluster.logs import log, log_verdict, outline
 from webhook.errors import DeadlineExceeded, FactsUnavailable, Overloaded, ReviewError, TooLarge, TooManyReads
 from webhook.model.admission_request import Request, Verdict
 from webhook.model.facts import ClusterFacts
@@ -70,7 +70,7 @@ class AdmissionEndpoint:
             return
         self._state.in_flight += 1
         try:
-            if spans.on():
+            if spans.is_tracing():
                 status, body, outcome = await self._traced(scope, receive)
             else:
                 status, body, outcome = await self._answer(scope, receive)
@@ -227,8 +227,8 @@ class AdmissionEndpoint:
         if patch:
             metrics.patch_bytes.observe(len(patch))
         if deliberation.request is not None and (patch or not verdict.allowed):
-            decided(self._name, deliberation.request, verdict)
-        if spans.on():
+            log_verdict(self._name, deliberation.request, verdict)
+        if spans.is_tracing():
             # The ids of the rules, not their findings.
             rules = sorted({finding.rule for finding in verdict.findings})
             backend = cut(verdict.scheduler or "", MAX_WARNING_BYTES)
@@ -249,7 +249,7 @@ def _is_small(body: bytes) -> bool:
 
 def _trace_request(request: Request | None) -> None:
     """Notes a request in the trace, and nothing of its object."""
-    if spans.on() and request is not None:
+    if spans.is_tracing() and request is not None:
         spans.note(
             {
                 "rollcall.uid": request.uid,

@@ -25,7 +25,7 @@ from urllib.parse import parse_qs
 
 import orjson
 
-from webhook.admission.decision import KIND, in_doubt, request_from, required_facts
+from webhook.admission.decision import KIND, doubtful_facts, request_from, required_facts
 from webhook.cluster.logs import log, outline
 from webhook.config.settings import Settings
 from webhook.errors import FactsUnavailable, ReviewError
@@ -354,7 +354,7 @@ class Deliberation:
         more are needed.
         """
         read: set[Needed] = set()
-        while len(read) < MAX_READ and (doubts := set(in_doubt(verdict)) - read):
+        while len(read) < MAX_READ and (doubts := set(doubtful_facts(verdict)) - read):
             read |= doubts
             try:
                 facts = yield Question(sorted(doubts, key=str), facts)

@@ -28,11 +28,11 @@ from webhook.config.defaults import force_scheduler
 from webhook.config.file import choosing_settings
 from webhook.config.settings import Settings
 from webhook.errors import ConfigurationError, DeadlineExceeded, InputError, Overloaded, TooLarge
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.findings import escaped, plain
 from webhook.model.grove import generation_of
 from webhook.offline.explanation import Explanation, capability_tables, explain_document
-from webhook.offline.fact_files import with_field_names
+from webhook.offline.fact_files import add_field_names
 from webhook.offline.finding_details import FailOn
 from webhook.offline.fit_report import fit_sentence, remedy_of
 from webhook.offline.fixed_files import add_fixes
@@ -151,7 +151,7 @@ class ManifestEndpoint:
 
         def judged(documents: list[Document], facts: ClusterFacts, settings: Settings) -> tuple[int, dict[str, Any]]:
             report = Report()
-            worlds = Worlds(with_field_names(facts), documents, settings.kinds)
+            worlds = Worlds(add_field_names(facts), documents, settings.kinds)
             report.add_remarks(worlds.remarks)
             for document in documents:
                 report.add(document, judge(document.manifest, worlds.facts_for(document), settings, self._clock.now()))
@@ -260,7 +260,7 @@ class ManifestEndpoint:
     ) -> tuple[int, bytes]:
         if scheduler is not None:
             settings = force_scheduler(settings, scheduler, "the scheduler parameter", "request")
-        facts = self._facts_copy() if self._state.cluster is None else NOTHING_KNOWN
+        facts = self._facts_copy() if self._state.cluster is None else NO_FACTS
         documents = read_text(body, SOURCE, SERVER, turn.proceed)
         if not documents:
             raise InputError(SOURCE, NO_MANIFEST)
@@ -276,7 +276,7 @@ def _explained(
     documents: list[Document], facts: ClusterFacts, settings: Settings, now: datetime, *, drawn: bool
 ) -> dict[str, Any]:
     workloads: list[dict[str, Any]] = []
-    worlds = Worlds(with_field_names(facts), documents, settings.kinds)
+    worlds = Worlds(add_field_names(facts), documents, settings.kinds)
     for document in documents:
         for explained in explain_document(document.manifest, worlds.facts_for(document), settings, now):
             if len(workloads) == MAX_EXPLAINED:

@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from webhook.admission.decision import ShadowAnswer, Would
+from webhook.admission.decision import ShadowAnswer, ShadowOutcome
 from webhook.cluster.cluster_facts import LiveFacts
 from webhook.cluster.process_metrics import CacheCollector, Exposition
 from webhook.config.settings import Shadow
@@ -180,7 +180,7 @@ class ShadowMetrics:
             (shadow.name, real, would): reviews.labels(shadow.name, real, would)
             for shadow in shadows
             for real in _REAL
-            for would in Would
+            for would in ShadowOutcome
         }
         ids = [(shadow.name, rule) for shadow in shadows for rule in _rules_of(shadow)]
         self._denials = {both: denials.labels(*both) for both in ids}
@@ -191,7 +191,7 @@ class ShadowMetrics:
         """Counts what a shadow said of a review that was `allowed` or not, and the processor time that it took."""
         self._reviews[shadow, "allowed" if allowed else "denied", answer.would].inc()
         self._seconds[shadow].inc(seconds)
-        for rule in answer.rules if allowed and answer.would is Would.DENIED else ():
+        for rule in answer.rules if allowed and answer.would is ShadowOutcome.DENIED else ():
             self._denials[shadow, rule].inc()
         for rule in answer.unjudged:
             self._unjudged[shadow, rule].inc()

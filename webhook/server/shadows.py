@@ -14,7 +14,7 @@ from math import inf
 from threading import Lock, local
 from typing import Any, NamedTuple
 
-from webhook.admission.decision import ShadowAnswer, Would, is_shadowed, shadow_answer
+from webhook.admission.decision import ShadowAnswer, ShadowOutcome, is_shadowed, shadow_answer
 from webhook.cluster.clock import MACHINE_CLOCK, Clock
 from webhook.cluster.logs import log
 from webhook.config.settings import Settings, Shadow
@@ -61,7 +61,7 @@ LOOP_SECONDS = 0.01
 _ROOM_SECONDS = 0.1
 # The API server keeps the annotation in each audit event.
 MAX_ANNOTATION_BYTES = 1024
-_SKIPPED, _FAILED = ShadowAnswer(Would.SKIPPED), ShadowAnswer(Would.FAILED)
+_SKIPPED, _FAILED = ShadowAnswer(ShadowOutcome.SKIPPED), ShadowAnswer(ShadowOutcome.FAILED)
 # The metrics of what shadows say also go by this endpoint: the object is complete, and will be stored.
 ENDPOINT = "validate"
 

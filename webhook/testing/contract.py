@@ -21,7 +21,7 @@ from webhook.errors import Inexpressible
 from webhook.model.admission_request import Verdict
 from webhook.model.capabilities import Capability, Support, capabilities_used
 from webhook.model.facts import ClusterFacts
-from webhook.model.findings import MAX_SAID_CHARACTERS, Action, Finding
+from webhook.model.findings import MAX_MESSAGE_CHARACTERS, Action, Finding
 from webhook.model.grove import GroveGeneration
 from webhook.model.keys import Api
 from webhook.model.pod_template import Pod, PodTemplate
@@ -308,7 +308,7 @@ class RuleChecks(Suite):
         for finding in self._findings(configuration, LONG):
             size = len(str(finding).encode())
             # A finding cuts a text that is too long.
-            whole = max(len(finding.why), len(finding.remedy)) < MAX_SAID_CHARACTERS
+            whole = max(len(finding.why), len(finding.remedy)) < MAX_MESSAGE_CHARACTERS
             require(
                 size <= MAX_MESSAGE_BYTES and whole,
                 f"{finding.rule} takes {size} bytes{'' if whole else ' and more'}, and a denial is cut at "

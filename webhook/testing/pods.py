@@ -38,7 +38,7 @@ class Unapplicable(AssertionError):
     """An operation cannot be applied, or removes more than one value."""
 
 
-def applied(original: Manifest, operations: Iterable[Operation]) -> Manifest:
+def apply_patch(original: Manifest, operations: Iterable[Operation]) -> Manifest:
     """Returns `original` after the operations. Raises `Unapplicable`."""
     result = deepcopy(original)
     for operation in operations:
@@ -46,14 +46,14 @@ def applied(original: Manifest, operations: Iterable[Operation]) -> Manifest:
     return result
 
 
-def steps(path: str) -> list[str]:
+def pointer_keys(path: str) -> list[str]:
     """Returns the keys of a JSON pointer."""
     return [part.replace("~1", "/").replace("~0", "~") for part in path.split("/")[1:]]
 
 
 def _apply(target: Any, operation: Operation) -> None:
     kind, path, value = operation["op"], operation["path"], deepcopy(operation["value"])
-    *parents, last = steps(path)
+    *parents, last = pointer_keys(path)
     holder = target
     for parent in parents:
         if not isinstance(holder, dict) or not isinstance(holder.get(parent), dict | list):
@@ -189,12 +189,12 @@ class PodChecks(Suite):
     ) -> None:
         verdict, prepared = self.installed(configuration, gate=gate).mutate(pod, self._backend_record(record))
         try:
-            patched = applied(pod, verdict.patch)
+            patched = apply_patch(pod, verdict.patch)
         except Unapplicable as error:
             raise AssertionError(f"the patch cannot be applied: {error}") from error
         require(patched == prepared, "the patch does not give the mutated pod", "make all changes through PodChanges")
         for operation in verdict.patch:
-            way = steps(operation["path"])
+            way = pointer_keys(operation["path"])
             grove_s = way[0] == "metadata" and any(step.partition("/")[0].endswith("grove.io") for step in way[2:3])
             own_gate = way[:2] == ["spec", "schedulingGates"] and operation["value"] in ([], {"name": GATE})
             require(

@@ -48,7 +48,7 @@ def places(value: object, at: Place = ()) -> Iterator[Place]:
         yield from places(child, (*at, step))
 
 
-def put(value: Any, at: Place, new: object) -> None:
+def put_value(value: Any, at: Place, new: object) -> None:
     """Replaces the value at `at` in `value`."""
     *way, last = at
     for step in way:
@@ -388,5 +388,5 @@ def damaged(draw: st.DrawFn, sound: Manifest) -> Manifest:
     harmed["metadata"] |= {"resourceVersion": "7", "managedFields": []}
     for _ in range(draw(st.integers(0, 3))):
         ways = [way for way in places(harmed) if way[0] not in {"apiVersion", "kind"}]
-        put(harmed, draw(st.sampled_from(ways)), draw(_SCALARS | st.just({}) | st.just([])))
+        put_value(harmed, draw(st.sampled_from(ways)), draw(_SCALARS | st.just({}) | st.just([])))
     return harmed

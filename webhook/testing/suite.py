@@ -25,7 +25,7 @@ from webhook.config.defaults import built_in_kinds
 from webhook.config.settings import Enforcement, Profile, Settings
 from webhook.errors import Inexpressible
 from webhook.model.admission_request import Kind, Request, Verdict
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.fields import SPEC
 from webhook.model.grove import PodGang
 from webhook.model.keys import Record
@@ -182,7 +182,7 @@ class Suite:
     def clusters(self, configuration: Configuration) -> Iterator[ClusterFacts]:
         """Yields three clusters: an unknown one, one that serves nothing, and one that serves everything."""
         installed = self.installed(configuration)
-        yield NOTHING_KNOWN
+        yield NO_FACTS
         yield ClusterFacts(apis=SERVED_EVERYWHERE)
         yield ClusterFacts(apis=frozenset(installed.backend.required_apis))
         yield replace(installed.facts, apis=None)

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from webhook.model import grove
-from webhook.model.any_object import KNOWN_KEYS, OWN_DOMAIN, RETIRED_KEYS, AnyObject, KeyPlace, Marks, MisspeltKeys
+from webhook.model.any_object import KNOWN_KEYS, RETIRED_KEYS, ROLLCALL_DOMAIN, AnyObject, KeyPlace, Marks, MisspeltKeys
 from webhook.model.capabilities import QUOTA_ANNOTATION
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ITEMS, LABELS, LONGEST_KEY, OBJECT_META, ROOT, FieldPath, KindFields, NearMisses, Part
@@ -73,7 +73,7 @@ def unknown_key(manifest: AnyObject, context: Context[Any]) -> Results:
                 continue
             if (likely := misspelt.likely(key)) is not None:
                 reader, remedy = "no program reads this", f"did you mean {likely}? write that key"
-            elif key.startswith(f"{OWN_DOMAIN}/"):
+            elif key.startswith(f"{ROLLCALL_DOMAIN}/"):
                 reader, remedy = "this version of Rollcall reads no such", "remove it, or correct its name"
             else:
                 continue
@@ -143,7 +143,7 @@ def _unremarkable_domain(key: str, mark: str, of_object: bool) -> str | None:
     if holder is not None:
         written = KeyPlace.LABEL if mark == _OBJECT_LABELS[-1] else KeyPlace.ANNOTATION
         return domain if holder in {KeyPlace.EITHER, written} and (of_object or key not in _OF_WORKLOADS) else None
-    if key in RETIRED_KEYS or domain == OWN_DOMAIN or MisspeltKeys().likely(key) is not None:
+    if key in RETIRED_KEYS or domain == ROLLCALL_DOMAIN or MisspeltKeys().likely(key) is not None:
         return None
     return domain
 
@@ -257,7 +257,11 @@ def unknown_kind(manifest: AnyObject, _: Context[Any]) -> Results:
 def _likely_kind(manifest: AnyObject) -> tuple[str, str] | None:
     """Returns the group and kind that an unknown kind most likely means, or None."""
     group, _, kind = manifest.kind
-    if (group, kind) in manifest.judged or (group, kind) in manifest.kinds_with_fields or (group, kind) in RETIRED_KINDS:
+    if (
+        (group, kind) in manifest.judged
+        or (group, kind) in manifest.kinds_with_fields
+        or (group, kind) in RETIRED_KINDS
+    ):
         return None
     groups: dict[str, list[str]] = {}
     for other, name in (*manifest.judged, *manifest.kinds_with_fields):

@@ -172,7 +172,7 @@ _QUEUE = ClusterFacts(
         pod_clique_set(clique("worker", replicas=3, requests={GPU: "8"}), annotations=_IN_QUOTA), facts=_QUOTA
     ),
 )
-def above_quota(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]) -> Results:
+def gang_above_quota(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]) -> Results:
     """A gang whose minimum requests more than a quota allows waits for ever, even if nothing else uses the quota: an
     ElasticQuota of Koordinator, or a ResourceQuota or LimitRange of the namespace, which refuses its pods.
 
@@ -198,7 +198,7 @@ def above_quota(workload: PodCliqueSet | OptedInWorkload, context: Context[Any])
         scheduler="kai-scheduler",
     ),
 )
-def above_queue(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]) -> Results:
+def gang_above_queue(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]) -> Results:
     """A gang whose minimum requests more than its queue, or a queue above that, may ever have waits for ever, even if
     nothing else runs in the queue.
 

@@ -23,7 +23,7 @@ from webhook.model.workload_record import SCHEDULER_LABEL, ScaleChange
 from webhook.validators.examples import OWNER_UID
 from webhook.validators.pod_guard import asks_facts
 from webhook.validators.registry import Context, Example, PodCreation, Results, Subject, UnknownOwner, rule
-from webhook.workloads.known_workloads import KnownWorkload
+from webhook.workloads.known_workloads import WorkloadFacts
 
 _ONE_GANG = ClusterFacts(pod_gangs={("default", "demo-0"): PodGangFacts("demo", frozenset({"demo-0-worker"}))})
 
@@ -108,7 +108,7 @@ def _example(name: str, old: int, new: int) -> Example:
     passes=_example("demo-0-router", 4, 2),
     fails=_example("demo-0-router", 4, 1),
 )
-def below_minimum(scale: ScaleChange, _: Context[Any]) -> Results:
+def scale_below_minimum(scale: ScaleChange, _: Context[Any]) -> Results:
     """The minimum of a gang is fixed when its PodCliqueSet is created. If a PodClique or a PodCliqueScalingGroup is
     scaled below its minAvailable, the gang has too few pods for good: its scheduler cannot start it again as a whole,
     and Grove ends the gang after its terminationDelay.
@@ -131,7 +131,7 @@ def below_minimum(scale: ScaleChange, _: Context[Any]) -> Results:
     passes=_example("demo-0-decode", 2, 3),
     fails=_example("demo-0-decode-1-worker", 2, 3),
 )
-def of_member(scale: ScaleChange, _: Context[Any]) -> Results:
+def scale_of_member(scale: ScaleChange, _: Context[Any]) -> Results:
     """The replicas of a scaling group are alike. A PodClique that is scaled alone makes one of them different, until
     Grove creates it again from the template. Grove refuses an autoscaler of such a PodClique.
 
@@ -150,7 +150,7 @@ def of_member(scale: ScaleChange, _: Context[Any]) -> Results:
     passes=_example("demo-0-router", 3, 4),
     fails=_example("demo-0-router", 4, 5),
 )
-def above_group(scale: ScaleChange, _: Context[Any]) -> Results:
+def scale_above_group(scale: ScaleChange, _: Context[Any]) -> Results:
     """A pod group of Kueue has a fixed number of pods. Kueue deletes the pods above it, and Grove creates them again.
 
     Source: kubernetes-sigs/kueue v0.19, pkg/controller/jobs/pod/pod_controller.go (`removeExcessPods`).
@@ -204,7 +204,7 @@ _POD_OF_JOB: Manifest = {
         "ownerReferences": [_JOB],
     },
 }
-_ONE_JOB = ClusterFacts(jobs={("default", "train"): KnownWorkload(Record("koord-scheduler"), uid=OWNER_UID)})
+_ONE_JOB = ClusterFacts(jobs={("default", "train"): WorkloadFacts(Record("koord-scheduler"), uid=OWNER_UID)})
 
 
 @rule(

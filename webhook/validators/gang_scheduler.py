@@ -59,7 +59,7 @@ class NamedScheduler(NamedTuple):
     path: FieldPath
 
 
-class Chosen(NamedTuple):
+class OutsideChoice(NamedTuple):
     """A choice that is made outside of the object, and what made it, in words."""
 
     scheduler: str
@@ -83,7 +83,7 @@ def template_names(workload: PodCliqueSet) -> Iterable[NamedScheduler]:
 def choose(
     labelled: NamedScheduler | None,
     template_choices: Iterable[NamedScheduler],
-    namespace: Chosen | None,
+    namespace: OutsideChoice | None,
     default: str,
     available: tuple[str, ...],
 ) -> Choice:
@@ -100,10 +100,10 @@ def choose(
     return Choice(default, SPEC, available, DEFAULT_PROFILE)
 
 
-def namespace_choice(facts: ClusterFacts, namespace: str) -> Chosen | None:
+def namespace_choice(facts: ClusterFacts, namespace: str) -> OutsideChoice | None:
     """Returns the choice in the namespace's label, if the namespace is known."""
     name = text(facts.namespace_label(namespace, SCHEDULER_LABEL))
-    return None if name is None else Chosen(name, f"the label {SCHEDULER_LABEL} of Namespace {namespace}")
+    return None if name is None else OutsideChoice(name, f"the label {SCHEDULER_LABEL} of Namespace {namespace}")
 
 
 # In kube-scheduler's framework: the longest wait in Permit, and when a pod that nothing has moved is tried again.

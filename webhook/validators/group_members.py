@@ -24,8 +24,8 @@ from webhook.model.claims import (
     SYSTEM_OF_SCHEDULER,
     SYSTEMS,
     GroupName,
-    groups_named_on,
-    named_group,
+    group_in_mark,
+    groups_in_pod,
     pods_gang,
     scheduler_of,
 )
@@ -149,7 +149,7 @@ def unread_key(manifest: AnyObject, context: Context[Any]) -> Results:
     for template in _judged_templates(manifest):
         scheduler = scheduler_of(template)
         system = SYSTEM_OF_SCHEDULER.get(scheduler)
-        groups = tuple(groups_named_on(template))
+        groups = tuple(groups_in_pod(template))
         if system is None or any(group.system == system for group in groups):
             continue
         for group in groups:
@@ -172,10 +172,10 @@ def _keys_beside_pods(manifest: AnyObject) -> Iterator[Finding]:
     templates = tuple(_judged_templates(manifest))
     if not templates or manifest.kind[::2] == POD:
         return
-    systems = {group.system for template in templates for group in groups_named_on(template)}
+    systems = {group.system for template in templates for group in groups_in_pod(template)}
     for parts, keys in manifest.holders:
         for key, value in keys.items() if parts in _OBJECT_MARKS else ():
-            name = named_group(key, value)
+            name = group_in_mark(key, value)
             if name is not None and NAMES_OF[key] not in systems:
                 why = "it is read only on pods, and the pods of this object name no group"
                 yield Finding(FieldPath((*parts, key)), name, why, "move it to the metadata of the pod template")
@@ -236,7 +236,7 @@ def missing_group(manifest: AnyObject, context: Context[Any]) -> Results:
     near = NearMisses()
     for template in _judged_templates(manifest):
         system = SYSTEM_OF_SCHEDULER.get(scheduler_of(template))
-        for group in groups_named_on(template):
+        for group in groups_in_pod(template):
             if group.system != system or system is None:
                 continue
             here = _groups_in_files(context.facts, system, manifest.namespace)

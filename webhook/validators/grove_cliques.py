@@ -159,7 +159,7 @@ def scaling_group_clique(workload: PodCliqueSet, _: Context[Any]) -> Results:
     passes=Example(pod_clique_set(clique("leader"), clique("worker"), groups=[scaling_group("decode", "worker")])),
     fails=Example(pod_clique_set(clique("worker"), clique("worker"))),
 )
-def own_names(workload: PodCliqueSet, _: Context[Any]) -> Results:
+def duplicate_names(workload: PodCliqueSet, _: Context[Any]) -> Results:
     """The members of a gang are identified by the names of cliques and scaling groups. If two share a name, or a clique
     is in two groups, the pods of one would count for the other. No gang object is written for such a gang.
 

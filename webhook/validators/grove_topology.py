@@ -24,7 +24,7 @@ from webhook.model.known_objects import TopologyBinding
 from webhook.model.reading import Malformed, Manifest, mapping, sequence, text
 from webhook.validators.examples import clique, pod_clique_set, required
 from webhook.validators.registry import Context, Example, Results, Subject, rule
-from webhook.validators.wrong_types import METADATA, said_of
+from webhook.validators.wrong_types import METADATA, type_findings
 from webhook.workloads.pod_clique_set import PodCliqueSet, Topology
 
 _TEMPLATE = SPEC / "template"
@@ -311,7 +311,7 @@ def topology_levels(manifest: AnyObject, _: Context[Any]) -> Results:
             )
         ]
     except Malformed:
-        yield from said_of(manifest.raw, _BINDING_SHAPE)
+        yield from type_findings(manifest.raw, _BINDING_SHAPE)
         return
     if not levels:
         yield Finding(SPEC / "levels", None, "Grove refuses a binding without levels", "list its levels, widest first")

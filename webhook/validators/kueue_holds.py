@@ -13,11 +13,11 @@ from webhook.model.kueue import QUEUE_NAME, WAIT_FOR_PODS_READY, ReadyTimes
 from webhook.model.reading import mapping
 from webhook.validators.registry import Context
 from webhook.workloads.jobset import JobSet
-from webhook.workloads.kueue_integration import Held, held, held_clique, is_installed, with_pods
+from webhook.workloads.kueue_integration import Held, held, held_clique, is_installed, workload_with_pods
 from webhook.workloads.opted_in_gang import starts_alone
 from webhook.workloads.opted_in_workload import OptedInWorkload
 from webhook.workloads.pod_clique_set import Clique, PodCliqueSet
-from webhook.workloads.trainjob import MadeJobSet
+from webhook.workloads.trainjob import TrainerJobSet
 
 
 class HeldClique(NamedTuple):
@@ -118,7 +118,7 @@ def held_gang(workload: OptedInWorkload, context: Context[Any]) -> HeldGang | No
     if not (scheduler.makes_opted_in_gangs or scheduler.groups_opted_in):
         return None
     hold = held(workload, context.facts, context.kueue)
-    if hold is None or (pods := with_pods(workload, context.facts)) is None:
+    if hold is None or (pods := workload_with_pods(workload, context.facts)) is None:
         return None
     # Another controller runs the pods, often in another cluster.
     return None if pods.managed_elsewhere is not None or starts_alone(pods) else HeldGang(hold, pods)
@@ -126,7 +126,7 @@ def held_gang(workload: OptedInWorkload, context: Context[Any]) -> HeldGang | No
 
 def ready_times(workload: OptedInWorkload, context: Context[Any]) -> ReadyTimes:
     """Returns how long Kueue waits for the pods of a workload: as its annotation says, else as Kueue's settings do."""
-    top = workload.train_job if isinstance(workload, MadeJobSet) else workload
+    top = workload.train_job if isinstance(workload, TrainerJobSet) else workload
     return context.kueue.ready_times(top.annotations.get(WAIT_FOR_PODS_READY))
 
 

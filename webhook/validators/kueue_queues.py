@@ -24,7 +24,7 @@ from webhook.validators.registry import Context, Example, Results, Subject, rule
 from webhook.workloads.kueue_integration import held
 from webhook.workloads.opted_in_workload import OptedInWorkload
 from webhook.workloads.pod_clique_set import PodCliqueSet
-from webhook.workloads.trainjob import MadeJobSet
+from webhook.workloads.trainjob import TrainerJobSet
 
 _QUOTA = {"quota.scheduling.koordinator.sh/name": "team-a"}
 _ONE_QUEUE = ClusterFacts(
@@ -66,7 +66,7 @@ def _queues_of(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]) 
     if isinstance(workload, PodCliqueSet):
         holds = [member.held for member in held_cliques(workload, context)]
     else:
-        hold = None if isinstance(workload, MadeJobSet) else held(workload, context.facts, context.kueue)
+        hold = None if isinstance(workload, TrainerJobSet) else held(workload, context.facts, context.kueue)
         holds = [] if hold is None else [hold]
     queues: dict[str, FieldPath] = {}
     for each in holds:
@@ -131,7 +131,7 @@ def two_quotas(workload: OptedInWorkload, context: Context[Any]) -> Results:
     Source: kubeflow/trainer issue 2663; kai-scheduler/KAI-Scheduler issues 68 and 426; the rules of each scheduler
     about its queues.
     """
-    if isinstance(workload, MadeJobSet) or (gang := held_gang(workload, context)) is None:
+    if isinstance(workload, TrainerJobSet) or (gang := held_gang(workload, context)) is None:
         return
     for limit in context.gang_scheduler.limits(workload, context.facts):
         above = "" if limit.name == limit.workload_queue else f", which is above {shown(limit.workload_queue)},"
@@ -168,7 +168,7 @@ def priority(workload: OptedInWorkload, context: Context[Any]) -> Results:
     (WorkloadPriorityClass); pkg/controller/jobframework/defaults.go (ApplyDefaultWorkloadPriorityClass, on by default
     from 0.20).
     """
-    if isinstance(workload, MadeJobSet) or (gang := held_gang(workload, context)) is None:
+    if isinstance(workload, TrainerJobSet) or (gang := held_gang(workload, context)) is None:
         return
     priority_class = text(workload.labels.get(PRIORITY_CLASS))
     if not priority_class or priority_class == DEFAULT_PRIORITY_CLASS:

@@ -29,7 +29,7 @@ from webhook.workloads.job import Job, parallelism, pods_at_once
 from webhook.workloads.jobset import JobSet
 from webhook.workloads.kueue_integration import Held, HeldBy, PodSet, held, is_installed
 from webhook.workloads.opted_in_workload import OptedInWorkload
-from webhook.workloads.trainjob import MadeJobSet
+from webhook.workloads.trainjob import TrainerJobSet
 
 _JOB, _POD = ("batch", "Job"), ("", "Pod")
 _RAY_CLUSTER, _RAY_JOB, _RAY_SERVICE = ("ray.io", "RayCluster"), ("ray.io", "RayJob"), ("ray.io", "RayService")
@@ -252,10 +252,10 @@ def pod_sets(workload: OptedInWorkload, context: Context[Any]) -> Results:
         return
     every = kueue_integration.pod_sets(workload)
     for pods in every:
-        if isinstance(workload, MadeJobSet):
+        if isinstance(workload, TrainerJobSet):
             yield from topology_faults(pods.template)
         yield from _too_large(pods)
-    if kind in _GROUPING and not isinstance(workload, MadeJobSet):
+    if kind in _GROUPING and not isinstance(workload, TrainerJobSet):
         yield from _groups(workload, every)
 
 
@@ -357,7 +357,7 @@ def preset_key(workload: OptedInWorkload, context: Context[Any]) -> Results:
     pkg/controller/jobframework/reconciler.go (`getPodSetsInfoFromStatus`).
     """
     # Trainer merges Kueue's entry of runtimePatches over the runtime, so there is no conflict.
-    if isinstance(workload, MadeJobSet) or mapping(workload.raw.get("status")):
+    if isinstance(workload, TrainerJobSet) or mapping(workload.raw.get("status")):
         return
     hold = held(workload, context.facts, context.kueue)
     if hold is None or hold.by is HeldBy.ELASTIC:

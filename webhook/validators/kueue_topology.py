@@ -40,11 +40,11 @@ from webhook.workloads.kueue_integration import (
     levels_of_own_gang,
     levels_of_set,
     release,
-    with_pods,
+    workload_with_pods,
 )
 from webhook.workloads.opted_in_workload import OptedInWorkload
 from webhook.workloads.pod_clique_set import PodCliqueSet
-from webhook.workloads.trainjob import MadeJobSet
+from webhook.workloads.trainjob import TrainerJobSet
 
 # In the order in which Kueue reads them. The first one counts.
 _REQUESTS = (
@@ -77,14 +77,14 @@ class Placeable(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Gangs:
+class HeldGangs:
     """The pods of a workload that Kueue holds, and the levels that its gangs require."""
 
     held: Held
     pods: tuple[Placeable, ...]
     levels: tuple[RequiredLevel, ...]
     # The JobSet of a TrainJob, which has other paths.
-    made_job_set: MadeJobSet | None = None
+    made_job_set: TrainerJobSet | None = None
 
     def place(self, level: RequiredLevel) -> tuple[FieldPath, str]:
         """Returns where the author finds a required level: the path in the judged object, and words to put before the
@@ -117,7 +117,7 @@ def request_of(template: PodTemplate) -> PlacementRequest | None:
     return None
 
 
-def gangs_of(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]) -> Gangs | None:
+def gangs_of(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]) -> HeldGangs | None:
     """Returns the pods of a workload that Kueue holds; None if it holds none or never places pods, or if they are
     unknown.
     """
@@ -130,7 +130,7 @@ def gangs_of(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]) ->
     )
 
 
-def _gangs_of_set(workload: PodCliqueSet, context: Context[Any]) -> Gangs | None:
+def _gangs_of_set(workload: PodCliqueSet, context: Context[Any]) -> HeldGangs | None:
     members = list(held_cliques(workload, context))
     if not members:
         return None
@@ -139,18 +139,18 @@ def _gangs_of_set(workload: PodCliqueSet, context: Context[Any]) -> Gangs | None
         for member in members
         for pod_set in member.held.pod_sets
     )
-    return Gangs(members[0].held, pods, tuple(levels_of_set(workload, context.facts)))
+    return HeldGangs(members[0].held, pods, tuple(levels_of_set(workload, context.facts)))
 
 
-def _gangs_of_workload(workload: OptedInWorkload, context: Context[Any]) -> Gangs | None:
+def _gangs_of_workload(workload: OptedInWorkload, context: Context[Any]) -> HeldGangs | None:
     if not may_be_held(workload.labels, workload.namespace, context):
         return None
-    whole = with_pods(workload, context.facts)
+    whole = workload_with_pods(workload, context.facts)
     if whole is None or (hold := held(whole, context.facts, context.kueue)) is None:
         return None
     pods = tuple(_placeable(pod_set.name, pod_set) for pod_set in hold.pod_sets if pod_set.count > 0)
-    job_set = whole if isinstance(whole, MadeJobSet) else None
-    return Gangs(hold, pods, tuple(_levels(whole, context)), job_set)
+    job_set = whole if isinstance(whole, TrainerJobSet) else None
+    return HeldGangs(hold, pods, tuple(_levels(whole, context)), job_set)
 
 
 def lacking(facts: ClusterFacts) -> str | None:
@@ -237,7 +237,7 @@ class _TwicePlaced(NamedTuple):
 
 
 def _placed_levels(
-    workload: PodCliqueSet | OptedInWorkload, gangs: Gangs, context: Context[Any]
+    workload: PodCliqueSet | OptedInWorkload, gangs: HeldGangs, context: Context[Any]
 ) -> Iterator[_TwicePlaced]:
     """Yields the required levels of gangs that Kueue places as well."""
     whole = places_all(gangs.held.queue, workload.namespace, context.facts) is True
@@ -249,14 +249,14 @@ def _placed_levels(
 
 def _gangs_with_placed_levels(
     workload: PodCliqueSet | OptedInWorkload, context: Context[Any]
-) -> Iterator[tuple[Gangs, _TwicePlaced]]:
+) -> Iterator[tuple[HeldGangs, _TwicePlaced]]:
     gangs = gangs_of(workload, context)
     if gangs is not None:
         for placed in _placed_levels(workload, gangs, context):
             yield gangs, placed
 
 
-def _finding(gangs: Gangs, level: RequiredLevel, why: str, remedy: str) -> Finding:
+def _finding(gangs: HeldGangs, level: RequiredLevel, why: str, remedy: str) -> Finding:
     at, where = gangs.place(level)
     return Finding(at=at, value=level.stated, why=f"{where}{why}", remedy=remedy)
 
@@ -409,7 +409,7 @@ def scheduler_library(workload: PodCliqueSet | OptedInWorkload, context: Context
 
 
 def _scheduler_names(
-    workload: PodCliqueSet | OptedInWorkload, gangs: Gangs, context: Context[Any], *, whole: bool
+    workload: PodCliqueSet | OptedInWorkload, gangs: HeldGangs, context: Context[Any], *, whole: bool
 ) -> Iterator[tuple[FieldPath, str]]:
     """Yields the schedulers that Kueue finds in the pod sets that it places, each with its path. Kueue copies Grove's
     pods, which have the scheduler that Rollcall has set. It copies the templates of other workloads.
@@ -458,4 +458,4 @@ def _held(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]) -> He
     """Returns how Kueue holds a workload. For a TrainJob it is not asked again for its JobSet."""
     if isinstance(workload, PodCliqueSet):
         return next((member.held for member in held_cliques(workload, context)), None)
-    return None if isinstance(workload, MadeJobSet) else held(workload, context.facts, context.kueue)
+    return None if isinstance(workload, TrainerJobSet) else held(workload, context.facts, context.kueue)

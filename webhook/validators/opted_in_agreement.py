@@ -25,7 +25,7 @@ from webhook.validators.examples import job, job_set, pod_template, replicated, 
 from webhook.validators.gang_scheduler import DEFAULT_SCHEDULER
 from webhook.validators.registry import Context, Example, Results, Subject, rule
 from webhook.validators.shared_checks import missing_apis
-from webhook.workloads.known_workloads import KnownWorkload
+from webhook.workloads.known_workloads import WorkloadFacts
 from webhook.workloads.kueue_integration import runtime_of
 from webhook.workloads.leaderworkerset import LeaderWorkerSet
 from webhook.workloads.opted_in_gang import (
@@ -40,7 +40,7 @@ from webhook.workloads.opted_in_gang import (
     no_gang,
 )
 from webhook.workloads.opted_in_workload import OptedInWorkload
-from webhook.workloads.trainjob import ANCESTOR, MadeJobSet, Runtime, TrainJob
+from webhook.workloads.trainjob import ANCESTOR, Runtime, TrainerJobSet, TrainJob
 
 
 def _template_naming(scheduler: str) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def scheduler_differs(workload: OptedInWorkload, context: Context[Any]) -> Resul
     Source: kubeflow/trainer, pkg/runtime/core/trainingruntime.go (v2.3.0).
     """
     choice = context.choice
-    scheduler = workload.scheduler if isinstance(workload, MadeJobSet) else None
+    scheduler = workload.scheduler if isinstance(workload, TrainerJobSet) else None
     if scheduler not in {None, choice.scheduler} and not choice.overrides:
         why = f"the pods would be prepared for it, but the TrainJob is for {choice.scheduler}, by {choice.chooser}"
         remedy = "choose the same scheduler in both, or remove the label from the runtime"
@@ -388,12 +388,12 @@ def api_missing(workload: OptedInWorkload, context: Context[Any]) -> Results:
     Source: as for rollcall/api-missing.
     """
     # The JobSet of a TrainJob is judged with the TrainJob.
-    if not isinstance(workload, MadeJobSet):
+    if not isinstance(workload, TrainerJobSet):
         yield from missing_apis(context)
 
 
 _TAKEN = ClusterFacts(
-    job_sets={("default", "demo"): KnownWorkload(Record("koord-scheduler"), names=frozenset({"demo"}))}
+    job_sets={("default", "demo"): WorkloadFacts(Record("koord-scheduler"), names=frozenset({"demo"}))}
 )
 
 
@@ -445,7 +445,7 @@ def _gangs_with_names(
         if not context.gang_scheduler.makes_gangs_of(api.group_kind):
             # The scheduler names their gangs itself.
             continue
-        workloads: dict[ObjectKey, KnownWorkload] = getattr(facts, part) or {}
+        workloads: dict[ObjectKey, WorkloadFacts] = getattr(facts, part) or {}
         for name in others:
             other = workloads.get((namespace, name))
             if other is None or (kind == workload.kind and name == workload.name):

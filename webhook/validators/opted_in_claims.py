@@ -35,13 +35,13 @@ from webhook.validators.examples import (
 from webhook.validators.gang_scheduler import DEFAULT_SCHEDULER, Choice
 from webhook.validators.registry import Context, Example, Results, Subject, rule
 from webhook.workloads.jobset import JobSet
-from webhook.workloads.known_workloads import KnownWorkload
+from webhook.workloads.known_workloads import WorkloadFacts
 from webhook.workloads.kueue_integration import runtime_of
 from webhook.workloads.opted_in_workload import OptedInWorkload, Part, SchedulingBlock
 from webhook.workloads.shaped_workload import ShapedWorkload
-from webhook.workloads.trainjob import MadeJobSet, TrainJob
+from webhook.workloads.trainjob import TrainerJobSet, TrainJob
 
-_ONE_JOB_SET = ClusterFacts(job_sets={("default", "train"): KnownWorkload(Record("koord-scheduler"), uid=OWNER_UID)})
+_ONE_JOB_SET = ClusterFacts(job_sets={("default", "train"): WorkloadFacts(Record("koord-scheduler"), uid=OWNER_UID)})
 
 
 def _owned_job(uid: str) -> Manifest:
@@ -184,7 +184,7 @@ def membership_in_turn(workload: OptedInWorkload, _: Context[Any]) -> Results:
     Source: jobset, pkg/controllers/jobset_controller.go (v0.12.0: dependsOn, InOrder); JobSet KEP-969 forbids it too.
     """
     # If a plugin of a TrainJob makes the gang, the rule about plugins reports it.
-    if not isinstance(workload, JobSet) or (isinstance(workload, MadeJobSet) and workload.runtime.plugins):
+    if not isinstance(workload, JobSet) or (isinstance(workload, TrainerJobSet) and workload.runtime.plugins):
         return
     places: dict[str, list[Claim]] = {part.name: list(claims_on(part.template)) for part in workload.parts}
     order = {name: index for index, name in enumerate(places)}
@@ -268,7 +268,7 @@ def _may_be_read(claim: Claim, choice: Choice) -> bool:
 
 def _unread_finding(claim: Claim, workload: OptedInWorkload, context: Context[Any]) -> Finding:
     choice = context.choice
-    by_plugin = isinstance(workload, MadeJobSet) and "podGroupPolicy" in workload.path_in_runtime(claim.path).parts
+    by_plugin = isinstance(workload, TrainerJobSet) and "podGroupPolicy" in workload.path_in_runtime(claim.path).parts
     why = f"{claim.system} reads it, but {choice.chooser} chooses {choice.scheduler}, which does not"
     remedy = (
         f"{'name a runtime without that plugin' if by_plugin else 'remove it'}, "

@@ -18,7 +18,7 @@ from webhook.validators.refused_ray import refused_by_kuberay
 from webhook.validators.registry import Context, Example, Results, Subject, rule
 from webhook.workloads.jobset import JobSet
 from webhook.workloads.opted_in_workload import OptedInWorkload
-from webhook.workloads.trainjob import MadeJobSet
+from webhook.workloads.trainjob import TrainerJobSet
 
 _INT32 = 2**31 - 1
 # The API server adds five characters to the first 58 of generateName.
@@ -52,7 +52,7 @@ def refused(workload: OptedInWorkload, _: Context[Any]) -> Results:
     api = workload.resource.api
     if (check := _CHECKS.get((api.group, api.kind))) is not None:
         yield from check(workload)
-    if api.group in _WHOLE_TEMPLATES and not isinstance(workload, MadeJobSet):
+    if api.group in _WHOLE_TEMPLATES and not isinstance(workload, TrainerJobSet):
         for part in workload.distinct_parts:
             spec = part.template.spec
             if "containers" in spec and not spec["containers"]:
@@ -215,7 +215,7 @@ def _job_set_faults(job_set: OptedInWorkload) -> Results:
     if not isinstance(job_set, JobSet):
         return
     yield from _names_of_jobs(job_set)
-    if isinstance(job_set, MadeJobSet):
+    if isinstance(job_set, TrainerJobSet):
         return
     yield from _target_names(job_set)
     yield from _coordinator(job_set)

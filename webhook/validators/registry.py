@@ -24,7 +24,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from webhook.fit.packing import GangFit
 from webhook.model.any_object import AnyObject
 from webhook.model.capabilities import Capability, Uses
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.findings import Action, Finding, Unjudged
 from webhook.model.gang_objects import JudgedKind, StoredObject
 from webhook.model.grove import OwnerReference
@@ -195,7 +195,7 @@ class Example:
 
     object: Manifest
     old: Manifest | None = None
-    facts: ClusterFacts = NOTHING_KNOWN
+    facts: ClusterFacts = NO_FACTS
     config: Mapping[str, Any] = field(default_factory=dict)
     # The section `kueue` of the configuration.
     kueue: Mapping[str, Any] = field(default_factory=dict)
@@ -336,7 +336,7 @@ class RuleOutcome:
     findings: list[Finding] = field(default_factory=list)
     unjudged: list[Unjudged] = field(default_factory=list)
 
-    def add(self, bound: BoundRule, results: Iterable[Finding | Unjudged], facts: ClusterFacts = NOTHING_KNOWN) -> None:
+    def add(self, bound: BoundRule, results: Iterable[Finding | Unjudged], facts: ClusterFacts = NO_FACTS) -> None:
         """Adds the results of one rule, with its id and action, up to a limit. An object that is missing from partly
         known `facts` may exist, so such a finding is recorded as unjudged.
         """

@@ -27,10 +27,10 @@ from webhook.model.known_objects import PodGangFacts, PodGangIndex, PodGangs
 from webhook.model.pod_template import PodTemplate
 from webhook.model.reading import text
 from webhook.validators.registry import Context, PodCliqueSetChange, Results
-from webhook.workloads.opted_in_gang import made_elsewhere
+from webhook.workloads.opted_in_gang import has_foreign_gang
 from webhook.workloads.opted_in_workload import OptedInWorkload
 from webhook.workloads.pod_clique_set import PodCliqueSet
-from webhook.workloads.trainjob import MadeJobSet
+from webhook.workloads.trainjob import TrainerJobSet
 
 
 def unsupported(capability: Capability, table: CapabilityTable, context: Context[Any]) -> Results:
@@ -57,7 +57,7 @@ def missing_apis(context: Context[Any]) -> Results:
             yield Finding(context.choice.path, context.choice.scheduler, why, remedy, absent=Needed("apis"))
 
 
-def claimed(pod: PodTemplate, context: Context[Any]) -> Results:
+def foreign_memberships(pod: PodTemplate, context: Context[Any]) -> Results:
     """Yields one finding for each label or field in a template of a set that makes its pods members of another gang."""
     if context.workload is None:
         return
@@ -74,7 +74,7 @@ def has_gangs(workload: PodCliqueSet, facts: ClusterFacts) -> bool | None:
     return any(True for _ in gangs_of_set(workload, facts.pod_gangs))
 
 
-def moved(change: PodCliqueSetChange, context: Context[Any], use: Use, where: str, what: str) -> Results:
+def forbidden_move(change: PodCliqueSetChange, context: Context[Any], use: Use, where: str, what: str) -> Results:
     """Yields a forbidden change of where all pods of a set are (a queue, a quota), unless the set has no gang. `use` is
     the new value and its place, `where` says in words where the gangs are.
     """
@@ -118,29 +118,29 @@ def least_action(context: Context[Any]) -> Action:
 
 
 # At most this many new ones and this many old ones: they are enough to see what is wrong.
-MOST_TOLD = 16
+MOST_REPORTED = 16
 
 
-def told(wrong: Iterable[str], before: Iterable[str] = ()) -> Iterator[str]:
+def reported_items(wrong: Iterable[str], before: Iterable[str] = ()) -> Iterator[str]:
     """Yields the wrong items to report, each once. `before` are the wrong items of the object before the update."""
     old = dict.fromkeys(before)
     now = dict.fromkeys(wrong)
-    yield from [item for item in now if item not in old][:MOST_TOLD]
-    yield from (item for item in list(old)[:MOST_TOLD] if item in now)
+    yield from [item for item in now if item not in old][:MOST_REPORTED]
+    yield from (item for item in list(old)[:MOST_REPORTED] if item in now)
 
 
 # `labels` or `annotations`, and a key in it.
 Key = tuple[str, str]
 
 
-def named(workload: OptedInWorkload, keys: Sequence[Key], of_pods: Sequence[Key]) -> list[Use]:
+def name_uses(workload: OptedInWorkload, keys: Sequence[Key], of_pods: Sequence[Key]) -> list[Use]:
     """Returns the places that have a name, each with its name: first the workload's own, by one of `keys`, or where its
     operator takes the name from, then those of its templates, by one of `of_pods`, sorted by template name. Reordering
     the templates moves no finding. If something else makes the gang, what the operator reads counts first.
     """
     carried = [use for _, key in keys if (use := workload.carried(key)) is not None][:1]
     direct = list(_first(workload.labels, workload.annotations, METADATA, keys))
-    uses = carried if carried and (not direct or made_elsewhere(workload)) else direct
+    uses = carried if carried and (not direct or has_foreign_gang(workload)) else direct
     templates = {part.place: part.template for part in workload.distinct_parts}
     for place in sorted(templates, key=lambda path: path.anchor):
         template = templates[place]
@@ -148,12 +148,14 @@ def named(workload: OptedInWorkload, keys: Sequence[Key], of_pods: Sequence[Key]
     return uses
 
 
-def first_named(workload: OptedInWorkload, keys: Sequence[Key], of_pods: Sequence[Key]) -> str | None:
+def first_name(workload: OptedInWorkload, keys: Sequence[Key], of_pods: Sequence[Key]) -> str | None:
     """Returns the name that counts: the workload's own; for a TrainJob's JobSet else the TrainJob's; else a
     template's.
     """
-    above = named(workload.train_job, keys, ()) if isinstance(workload, MadeJobSet) else []
-    return next((use.value for use in (*named(workload, keys, ()), *above, *named(workload, (), of_pods))), None)
+    above = name_uses(workload.train_job, keys, ()) if isinstance(workload, TrainerJobSet) else []
+    return next(
+        (use.value for use in (*name_uses(workload, keys, ()), *above, *name_uses(workload, (), of_pods))), None
+    )
 
 
 def _first(
@@ -172,12 +174,12 @@ def disagreeing(
     """Yields one finding for each place whose name (a queue or a quota) differs from that of the first place. For a
     TrainJob's JobSet, also if its name differs from the TrainJob's.
     """
-    uses = named(workload, keys, of_pods)
-    above = named(workload.train_job, keys, ()) if isinstance(workload, MadeJobSet) else []
+    uses = name_uses(workload, keys, of_pods)
+    above = name_uses(workload.train_job, keys, ()) if isinstance(workload, TrainerJobSet) else []
     if not uses:
         return
     first = above[0] if above else uses[0]
-    where = workload.where(first.path) if isinstance(workload, MadeJobSet) and not above else str(first.path)
+    where = workload.where(first.path) if isinstance(workload, TrainerJobSet) and not above else str(first.path)
     for use in uses:
         if use.value != first.value:
             why = f"all pods of a workload must be in the same {what}, and {where} says {shown(first.value)}"

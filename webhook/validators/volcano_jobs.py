@@ -16,7 +16,7 @@ from webhook.model.keys import LABEL_VALUE_LIMIT, is_label, is_subdomain
 from webhook.model.reading import integer, is_unrendered, mapping, sequence, text
 from webhook.validators.examples import volcano_job, volcano_task
 from webhook.validators.registry import Context, Example, Results, Subject, rule
-from webhook.validators.wrong_types import wrong_in
+from webhook.validators.wrong_types import wrong_fields
 from webhook.workloads.opted_in_workload import OptedInWorkload
 from webhook.workloads.volcano_job import VOLCANO_JOB, minimum_of, tasks_of
 
@@ -115,7 +115,7 @@ def job_shape(workload: OptedInWorkload, _: Context[Any]) -> Results:
     Source: volcano-sh/volcano, pkg/webhooks/admission/jobs/validate/admit_job.go and util.go, and since v1.15
     installer/volcano-development-vap.yaml (job-validation-policy); pkg/controllers/job/plugins/factory.go.
     """
-    if wrong := tuple(wrong_in(workload.raw, _TYPES)):
+    if wrong := tuple(wrong_fields(workload.raw, _TYPES)):
         yield from wrong
         return
     yield from _negative_numbers(SPEC, workload.spec, "maxRetry", "ttlSecondsAfterFinished")

@@ -115,17 +115,17 @@ class UnreadableObject(NamedTuple):
     is_declared: bool = False
 
 
-def said_of(manifest: Manifest, shape: Any) -> Iterator[Finding]:
+def type_findings(manifest: Manifest, shape: Any) -> Iterator[Finding]:
     """Yields one finding for each field of the wrong type. If the faulty field is not in `shape`, there is one general
     finding.
     """
-    findings = wrong_in(manifest, shape)
+    findings = wrong_fields(manifest, shape)
     # Findings are yielded one by one, so that a caller with enough findings can stop.
     yield next(findings, None) or _wrong(ROOT, manifest, "what the schema of its kind demands")
     yield from findings
 
 
-def wrong_in(manifest: Manifest, shape: Any) -> Iterator[Finding]:
+def wrong_fields(manifest: Manifest, shape: Any) -> Iterator[Finding]:
     """Returns one finding for each field of the wrong type that is in `shape`."""
     return _walk(manifest, shape, ROOT)
 
@@ -371,7 +371,7 @@ def shape(unreadable: UnreadableObject, _: object) -> Results:
     object by its schema, but only after mutation. A file on the command line has no such check.
     """
     if unreadable.kind in _SHAPES:
-        yield from said_of(unreadable.manifest, _SHAPES[unreadable.kind])
+        yield from type_findings(unreadable.manifest, _SHAPES[unreadable.kind])
 
 
 @rule(
@@ -389,7 +389,7 @@ def object_shape(unreadable: UnreadableObject, _: object) -> Results:
     such an object by its schema. A file on the command line has no such check.
     """
     if unreadable.kind not in _SHAPES and unreadable.kind not in OPTED_IN_TYPES and not unreadable.is_declared:
-        yield from said_of(unreadable.manifest, {"metadata": METADATA, "spec": {}, **unreadable.shape})
+        yield from type_findings(unreadable.manifest, {"metadata": METADATA, "spec": {}, **unreadable.shape})
 
 
 _JOB: dict[str, Any] = {"parallelism": int, "completions": int, "template": _TEMPLATE}
@@ -453,6 +453,6 @@ def opted_in_shape(unreadable: UnreadableObject, _: object) -> Results:
     an object by its schema, but only after mutation. A file on the command line has no such check.
     """
     if unreadable.kind in OPTED_IN_TYPES:
-        yield from said_of(unreadable.manifest, OPTED_IN_TYPES[unreadable.kind])
+        yield from type_findings(unreadable.manifest, OPTED_IN_TYPES[unreadable.kind])
     elif unreadable.is_declared:
-        yield from said_of(unreadable.manifest, unreadable.shape)
+        yield from type_findings(unreadable.manifest, unreadable.shape)

@@ -46,7 +46,7 @@ from webhook.workloads.opted_in_workload import OptedInWorkload
 from webhook.workloads.trainjob import Runtime, TrainJob, train_job_of
 
 
-class KnownWorkload(NamedTuple):
+class WorkloadFacts(NamedTuple):
     """What an opted-in workload's pods and owned objects depend on. `no_gang` is the reason why Rollcall makes no gang
     for it. `train_job` is the TrainJob that made it. `names` are the names of its gangs and their members; None if
     there are more than the limit. No gang needs pods of the parts in `spare`. `together` has the roles of which
@@ -63,7 +63,7 @@ class KnownWorkload(NamedTuple):
     together: tuple[tuple[str, int], ...] = ()
 
 
-def known_workload(workload: OptedInWorkload) -> KnownWorkload:
+def workload_facts(workload: OptedInWorkload) -> WorkloadFacts:
     """Returns the facts that are kept of a workload. Raises `Malformed`."""
     barred = no_gang(workload)
     made_by = train_job_of(workload) if isinstance(workload, JobSet) else None
@@ -76,7 +76,7 @@ def known_workload(workload: OptedInWorkload) -> KnownWorkload:
     names = names_kept(names_of(workload))
     spare = frozenset(part.name for part in workload.parts if part.needed == 0) if workload.crd else frozenset()
     together = tuple((workload.together or {}).items())
-    return KnownWorkload(workload.record, workload.uid, sequenced, why, made_by, names, names_kept(spare), together)
+    return WorkloadFacts(workload.record, workload.uid, sequenced, why, made_by, names, names_kept(spare), together)
 
 
 # The view of each kind, by group and kind.
@@ -85,9 +85,9 @@ VIEWS: Mapping[tuple[str, str], type[OptedInWorkload]] = {
 }
 
 
-def _reader(view: type[OptedInWorkload]) -> Callable[[Manifest], tuple[ObjectKey, KnownWorkload]]:
-    def read(raw: Manifest) -> tuple[ObjectKey, KnownWorkload]:
-        return key_of(raw), known_workload(view(raw))
+def _reader(view: type[OptedInWorkload]) -> Callable[[Manifest], tuple[ObjectKey, WorkloadFacts]]:
+    def read(raw: Manifest) -> tuple[ObjectKey, WorkloadFacts]:
+        return key_of(raw), workload_facts(view(raw))
 
     return read
 

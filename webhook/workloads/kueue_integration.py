@@ -40,14 +40,14 @@ from webhook.workloads.opted_in_gang import (
     VOLCANO_TIER,
     AnnotationPlace,
     Annotations,
+    annotations_of_jobs,
+    annotations_of_workload,
     domains,
     every_place,
-    of_jobs,
-    of_workload,
 )
 from webhook.workloads.opted_in_workload import OptedInWorkload
 from webhook.workloads.pod_clique_set import Clique, PodCliqueSet
-from webhook.workloads.trainjob import MadeJobSet, Runtime, TrainJob, train_job_of
+from webhook.workloads.trainjob import Runtime, TrainerJobSet, TrainJob, train_job_of
 
 # `spec.controllerName` of the AdmissionChecks that Rollcall answers.
 CONTROLLER = "rollcall.dev/gang"
@@ -131,7 +131,7 @@ def runtime_of(workload: TrainJob, facts: ClusterFacts) -> Runtime | None:
     return None if stored is None else Runtime(unpacked(stored))
 
 
-def with_pods(workload: OptedInWorkload, facts: ClusterFacts) -> OptedInWorkload | None:
+def workload_with_pods(workload: OptedInWorkload, facts: ClusterFacts) -> OptedInWorkload | None:
     """Returns the workload that an applied workload's pods are made from: itself, or the JobSet of a TrainJob whose
     runtime is known. None for a JobSet that a TrainJob makes: it is judged with the TrainJob.
     """
@@ -199,7 +199,7 @@ def held(workload: OptedInWorkload, facts: ClusterFacts, settings: KueueSettings
     TrainJob is held as the TrainJob, with its own pods. Other parts of a workload (a Job of a JobSet) are held through
     their owner.
     """
-    top = workload.train_job if isinstance(workload, MadeJobSet) else workload
+    top = workload.train_job if isinstance(workload, TrainerJobSet) else workload
     if not settings.integrates(top.kind) or _through_owner(top):
         return None
     queue = _queue(top.labels, top.namespace, facts, settings)
@@ -404,12 +404,12 @@ def levels_of_set(workload: PodCliqueSet, facts: ClusterFacts) -> Iterator[Requi
 def levels_for(system: str, workload: OptedInWorkload, facts: ClusterFacts) -> Iterator[RequiredLevel]:
     """Yields the levels that `system` (a name of `webhook.model.claims`) reads in a workload's annotations."""
     if system == "KAI":
-        yield from _kai_levels(of_workload(workload), facts)
+        yield from _kai_levels(annotations_of_workload(workload), facts)
         # Podgrouper reads the templates of a JobSet's Jobs as well, and no pods.
-        for part, place in zip(workload.parts, of_jobs(workload), strict=False):
+        for part, place in zip(workload.parts, annotations_of_jobs(workload), strict=False):
             yield from (level._replace(parts=(part.name,)) for level in _kai_levels(place, facts))
-        if isinstance(workload, MadeJobSet) and KAI_REQUIRED not in workload.annotations:
-            above = of_workload(workload.train_job)
+        if isinstance(workload, TrainerJobSet) and KAI_REQUIRED not in workload.annotations:
+            above = annotations_of_workload(workload.train_job)
             yield from (level._replace(inherited=True) for level in _kai_levels(above, facts))
     elif system in {"Koordinator", "Volcano"}:
         key = KOORDINATOR_TOPOLOGY if system == "Koordinator" else VOLCANO_TIER

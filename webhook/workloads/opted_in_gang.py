@@ -31,7 +31,7 @@ from webhook.workloads.job import Job
 from webhook.workloads.jobset import JobSet
 from webhook.workloads.leaderworkerset import LeaderWorkerSet
 from webhook.workloads.opted_in_workload import Hindrance, LeaderWorkerSetRole, OptedInWorkload, Part
-from webhook.workloads.trainjob import MadeJobSet
+from webhook.workloads.trainjob import TrainerJobSet
 
 KAI_TOPOLOGY = "kai.scheduler/topology"
 KAI_REQUIRED = "kai.scheduler/topology-required-placement"
@@ -71,12 +71,12 @@ class Annotations(NamedTuple):
         return [Use(self.path / key, value) for key in keys if (value := text(self.values.get(key)))]
 
 
-def of_workload(workload: OptedInWorkload) -> Annotations:
+def annotations_of_workload(workload: OptedInWorkload) -> Annotations:
     """Returns the annotations of the workload itself."""
     return Annotations(AnnotationPlace.WORKLOAD, ANNOTATIONS, workload.annotations)
 
 
-def of_jobs(workload: OptedInWorkload) -> Iterator[Annotations]:
+def annotations_of_jobs(workload: OptedInWorkload) -> Iterator[Annotations]:
     """Yields the annotations of the Jobs of each part of a JobSet."""
     if isinstance(workload, JobSet):
         for index, part in enumerate(workload.parts):
@@ -84,22 +84,22 @@ def of_jobs(workload: OptedInWorkload) -> Iterator[Annotations]:
             yield Annotations(AnnotationPlace.JOBS, part.path / "template" / "metadata" / "annotations", annotations)
 
 
-def of_pods(part: Part) -> Annotations:
+def annotations_of_pods(part: Part) -> Annotations:
     """Returns the annotations of a part's pods."""
     return Annotations(AnnotationPlace.PODS, part.template.annotations_path, part.template.annotations)
 
 
 def every_place(workload: OptedInWorkload) -> Iterator[Annotations]:
     """Yields the annotations of the workload, of its Jobs, and of its distinct pod templates."""
-    yield of_workload(workload)
-    yield from of_jobs(workload)
-    yield from map(of_pods, workload.distinct_parts)
+    yield annotations_of_workload(workload)
+    yield from annotations_of_jobs(workload)
+    yield from map(annotations_of_pods, workload.distinct_parts)
 
 
 def requests(workload: OptedInWorkload, job_set: OptedInWorkload | None) -> list[tuple[str, Use]]:
     """Returns each annotation that asks for topology, with its reader: of a workload, and of its JobSet if given."""
     uses = [(_reader(use), use) for place in every_place(workload) for use in place.asks(*READERS)]
-    if isinstance(job_set, MadeJobSet):
+    if isinstance(job_set, TrainerJobSet):
         of_made = [use for place in every_place(job_set) for use in place.asks(*READERS)]
         uses += [(_reader(use), Use(job_set.path_in_train_job(use.path), use.value)) for use in of_made]
     return uses
@@ -244,7 +244,7 @@ def scheduler_of_pods(workload: OptedInWorkload) -> Use | None:
     return None
 
 
-def made_elsewhere(workload: OptedInWorkload) -> bool:
+def has_foreign_gang(workload: OptedInWorkload) -> bool:
     """Returns whether something else makes its gang, and Rollcall makes that of no object below it either."""
     return any(not left.is_made for left in workload.leaves())
 

@@ -84,7 +84,7 @@ class TrainJob(OptedInWorkload):
     default_controller = "trainer.kubeflow.org/trainjob-controller"
     has_own_pods = False
     # The JobSet that was made last, with the stored runtime that it was made from.
-    _made: tuple[object, MadeJobSet] | None = None
+    _made: tuple[object, TrainerJobSet] | None = None
 
     def _read_parts(self) -> Iterator[Part]:
         return iter(())
@@ -135,13 +135,13 @@ class TrainJob(OptedInWorkload):
         """Yields its number of nodes."""
         yield SPEC / "trainer" / "numNodes", self.nodes
 
-    def job_set_of(self, stored: Manifest | Packed) -> MadeJobSet:
+    def job_set_of(self, stored: Manifest | Packed) -> TrainerJobSet:
         """Returns the JobSet that Trainer makes with a stored runtime. Many rules ask for it, and it is made once."""
         if self._made is None or self._made[0] is not stored:
             self._made = stored, self.job_set(Runtime(unpacked(stored)))
         return self._made[1]
 
-    def job_set(self, runtime: Runtime) -> MadeJobSet:
+    def job_set(self, runtime: Runtime) -> TrainerJobSet:
         """Returns the JobSet that Trainer makes from it, with its name, its counts and the marks of the plugins that
         are on.
 
@@ -175,7 +175,7 @@ class TrainJob(OptedInWorkload):
                 brought[_pod_metadata(index, raw) / mark.field / mark.key] = mark.path
         api = JOB_SETS.api
         manifest = {"apiVersion": f"{api.group}/{api.version}", "kind": api.kind, "metadata": metadata, "spec": spec}
-        return MadeJobSet(manifest, self, runtime, brought, resources_known=resources_known)
+        return TrainerJobSet(manifest, self, runtime, brought, resources_known=resources_known)
 
     def _give_resources(self, jobs: list[Manifest], runtime: Runtime) -> bool:
         """Gives the containers of the trainer the resources that the TrainJob states, in place of the runtime's.
@@ -221,7 +221,7 @@ class TrainJob(OptedInWorkload):
         job["parallelism"] = job["completions"] = pods
 
 
-class MadeJobSet(JobSet):
+class TrainerJobSet(JobSet):
     """The JobSet that Trainer makes from a TrainJob. The origin of each field is known."""
 
     has_own_pods = False

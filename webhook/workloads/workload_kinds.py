@@ -17,12 +17,12 @@ from webhook.model.grove import GROUP as GROVE
 from webhook.model.grove import OwnerReference, controller_in
 from webhook.model.keys import SHAPED_WORKLOADS, GroupKind, Needed
 from webhook.model.known_kinds import GANG_KINDS, LEADER_WORKER_SETS, NO_GANGS, PODS, STATEFUL_SETS, TRAIN_JOBS, is_a
-from webhook.model.place import OF_GROVE, OF_OPTED_IN, Place, place_of
+from webhook.model.place import GROVE_POD_CONTROLLERS, OPTED_IN_POD_CONTROLLERS, Place, place_of
 from webhook.model.pod_template import Pod, PodTemplate
 from webhook.model.projections import Projection, Resource, key_of, template_fields
 from webhook.model.reading import Manifest, integer, mapping, text
 from webhook.model.workload_record import SCHEDULER_LABEL
-from webhook.workloads.known_workloads import PROJECTIONS, VIEWS, KnownWorkload, known_workload
+from webhook.workloads.known_workloads import PROJECTIONS, VIEWS, WorkloadFacts, workload_facts
 from webhook.workloads.opted_in_workload import OptedInWorkload, template_at
 from webhook.workloads.pod_clique_set import PodCliqueSet
 from webhook.workloads.shaped_workload import FLAT_FIELDS, view_of
@@ -106,7 +106,7 @@ class WorkloadKinds:
         titles = {kind: kind[1] for kind in VIEWS}
         views: dict[tuple[str, str], WorkloadView] = dict(VIEWS)
         gangs = {resource.api.kind: resource for resource in GANG_KINDS}
-        controllers: dict[Resource, str] = dict(OF_OPTED_IN)
+        controllers: dict[Resource, str] = dict(OPTED_IN_POD_CONTROLLERS)
         candidates: dict[tuple[str, str], tuple[Candidate, ...]] = {}
         forms: dict[tuple[str, ...], tuple[WorkloadShape, ...]] = {}
         for form in self.declared:
@@ -269,7 +269,7 @@ class WorkloadKinds:
 
 
 # Grove's own kinds between a pod and its PodCliqueSet.
-_OF_GROVE = frozenset((resource.api.group, resource.api.kind) for resource in OF_GROVE)
+_OF_GROVE = frozenset((resource.api.group, resource.api.kind) for resource in GROVE_POD_CONTROLLERS)
 
 
 def fact_of(workload: OptedInWorkload) -> Needed:
@@ -303,9 +303,9 @@ def _projection(forms: tuple[WorkloadShape, ...]) -> Projection:
     )
 
 
-def _reader(crd: str, view: WorkloadView) -> Callable[[Manifest], tuple[tuple[str, str, str], KnownWorkload]]:
-    def read(raw: Manifest) -> tuple[tuple[str, str, str], KnownWorkload]:
-        return (crd, *key_of(raw)), known_workload(view(raw))
+def _reader(crd: str, view: WorkloadView) -> Callable[[Manifest], tuple[tuple[str, str, str], WorkloadFacts]]:
+    def read(raw: Manifest) -> tuple[tuple[str, str, str], WorkloadFacts]:
+        return (crd, *key_of(raw)), workload_facts(view(raw))
 
     return read
 

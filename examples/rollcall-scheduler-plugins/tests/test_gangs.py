@@ -7,7 +7,7 @@ import pytest
 from rollcall_scheduler_plugins.backend import SchedulerPluginsBackend
 from rollcall_scheduler_plugins.settings import SchedulerPluginsSettings
 from webhook.errors import Inexpressible
-from webhook.model.facts import NOTHING_KNOWN
+from webhook.model.facts import NO_FACTS
 from webhook.model.grove import PodGang
 from webhook.model.keys import Record
 from webhook.model.reading import Manifest
@@ -34,7 +34,7 @@ def podgang(*members: Manifest) -> PodGang:
 
 def objects(*members: Manifest) -> list[Manifest]:
     backend = SchedulerPluginsBackend(SchedulerPluginsSettings(scheduleTimeoutSeconds=300))
-    return backend.gang_objects(podgang(*members), RECORD, NOTHING_KNOWN)
+    return backend.gang_objects(podgang(*members), RECORD, NO_FACTS)
 
 
 def test_a_podgang_is_one_podgroup_of_all_its_pods() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from tests.unit.worlds import koordinator, request
 from webhook import admission
 from webhook.config.settings import Settings
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.known_objects import Namespace
 from webhook.validators.examples import clique
 
@@ -18,9 +18,7 @@ NVLINK = {"grove.io/mnnvl-group": "train"}
 GPU = clique("worker", requests={"nvidia.com/gpu": "8"})
 
 
-def mutate(
-    manifest: Any, old: Any = None, settings: Settings | None = None, facts: ClusterFacts = NOTHING_KNOWN
-) -> Any:
+def mutate(manifest: Any, old: Any = None, settings: Settings | None = None, facts: ClusterFacts = NO_FACTS) -> Any:
     return admission.mutate(request(manifest, old), facts, settings or koordinator())
 
 

@@ -13,7 +13,7 @@ from tests.unit.worlds import gang_pod, koordinator, request, rules, settings_of
 from webhook import admission
 from webhook.config.settings import NamespaceDefaults
 from webhook.model.admission_request import Kind
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.findings import Action, Finding
 from webhook.model.keys import Api, Needed
 from webhook.model.known_objects import Namespace
@@ -94,7 +94,7 @@ PASSING = {
 def test_requests_that_are_always_allowed(fields: dict[str, Any]) -> None:
     asked = replace(request(pod_clique_set(GPU, annotations=NVLINK)), **fields)
     for decide in (admission.mutate, admission.validate):
-        verdict = decide(asked, NOTHING_KNOWN, koordinator())
+        verdict = decide(asked, NO_FACTS, koordinator())
         assert (verdict.allowed, verdict.findings, verdict.patch) == (True, (), ())
 
 
@@ -119,7 +119,7 @@ def test_a_deletion_timestamp_in_a_new_manifest_does_not_bypass_the_rules(manife
     leaving = {**manifest, "metadata": {**manifest["metadata"], "deletionTimestamp": LEAVING}}
     verdict = validate(leaving)
     assert (verdict.allowed, rules(verdict)) == (False, found)
-    (judgement,) = judge(deepcopy(leaving), NOTHING_KNOWN, koordinator())
+    (judgement,) = judge(deepcopy(leaving), NO_FACTS, koordinator())
     assert (judgement.verdict.allowed, rules(judgement.verdict)) == (False, found)
 
 
@@ -140,17 +140,17 @@ def test_an_update_that_adds_a_deletion_timestamp_is_judged() -> None:
         "oldObject": pod_clique_set(),
     }
     review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": asked}
-    (judgement,) = judge(review, NOTHING_KNOWN, koordinator())
+    (judgement,) = judge(review, NO_FACTS, koordinator())
     assert (judgement.verdict.allowed, rules(judgement.verdict)) == (False, ["koordinator/mnnvl"])
 
 
 ENFORCEMENT: dict[str, tuple[dict[str, Any], ClusterFacts, Action | None]] = {
-    "by default": ({}, NOTHING_KNOWN, Action.DENY),
-    "the profile only warns": ({"mode": "warn"}, NOTHING_KNOWN, Action.WARN),
-    "the profile only counts": ({"mode": "audit"}, NOTHING_KNOWN, Action.AUDIT),
-    "the profile is off": ({"mode": "off"}, NOTHING_KNOWN, None),
-    "one rule only warns": ({"rules": {"koordinator/mnnvl": "warn"}}, NOTHING_KNOWN, Action.WARN),
-    "one rule is off": ({"rules": {"koordinator/mnnvl": "off"}}, NOTHING_KNOWN, None),
+    "by default": ({}, NO_FACTS, Action.DENY),
+    "the profile only warns": ({"mode": "warn"}, NO_FACTS, Action.WARN),
+    "the profile only counts": ({"mode": "audit"}, NO_FACTS, Action.AUDIT),
+    "the profile is off": ({"mode": "off"}, NO_FACTS, None),
+    "one rule only warns": ({"rules": {"koordinator/mnnvl": "warn"}}, NO_FACTS, Action.WARN),
+    "one rule is off": ({"rules": {"koordinator/mnnvl": "off"}}, NO_FACTS, None),
     "the namespace softens": ({}, in_namespace(rollcall_dev__enforcement="warn"), Action.WARN),
     "the namespace insists": ({"mode": "audit"}, in_namespace(rollcall_dev__enforcement="deny"), Action.DENY),
     "a namespace's label of no known mode says nothing": ({}, in_namespace(rollcall_dev__enforcement="x"), Action.DENY),

@@ -12,7 +12,7 @@ from tests.unit.admission.decisions import GPU, KOORD, NVLINK, in_namespace
 from tests.unit.worlds import gang_pod, koordinator, settings_of
 from webhook.admission.admission_check import CheckAnswer, CheckOutcome, answer, workload_of
 from webhook.config.settings import Enforcement, Profile, Settings
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.findings import Action
 from webhook.model.keys import Needed
 from webhook.model.resources import Alternative, DeviceRequest, NamespaceQuota
@@ -129,9 +129,7 @@ def test_no_mode_lets_pass_what_cannot_be_translated() -> None:
 @pytest.mark.parametrize(
     ("manifest", "facts", "message"),
     [
-        pytest.param(
-            REPLACING, NOTHING_KNOWN, "not judged: the namespace default is not read yet", id="unknown namespace"
-        ),
+        pytest.param(REPLACING, NO_FACTS, "not judged: the namespace default is not read yet", id="unknown namespace"),
         pytest.param(job(scheduler=None), KNOWN, "not judged: this Job records no scheduler", id="not opted in"),
         pytest.param(
             job(scheduler="other", completions=5), KNOWN, "not judged: no profile other is enabled", id="no profile"

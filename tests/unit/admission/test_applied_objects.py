@@ -26,7 +26,7 @@ from tests.applied_objects import (
 )
 from tests.unit.worlds import request, rules, settings_of, validate
 from webhook import admission
-from webhook.admission.decision import in_doubt
+from webhook.admission.decision import doubtful_facts
 from webhook.backends.kai import pod_clique_sets as kai
 from webhook.backends.kai.gangs import Tree
 from webhook.backends.kai.pod_clique_sets import subgroup
@@ -34,7 +34,7 @@ from webhook.backends.volcano import pod_clique_sets as volcano
 from webhook.backends.volcano.pod_clique_sets import policy
 from webhook.config.settings import Settings
 from webhook.model.admission_request import Verdict
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.findings import Action
 from webhook.model.keys import Needed, ObjectKey
 from webhook.model.known_objects import KaiQueue, QueuedGroups, QueueTree
@@ -166,7 +166,7 @@ ABSENT: dict[str, tuple[Manifest, Needed]] = {
 @pytest.mark.parametrize(("manifest", "needed"), ABSENT.values(), ids=ABSENT)
 def test_missing_objects_are_read_live_before_a_refusal(manifest: Manifest, needed: Needed) -> None:
     settings = VOLCANO_SETTINGS if "volcano" in manifest["apiVersion"] else KAI_SETTINGS
-    assert in_doubt(validate(manifest, settings=settings, facts=WORLDS[settings.default])) == (needed,)
+    assert doubtful_facts(validate(manifest, settings=settings, facts=WORLDS[settings.default])) == (needed,)
 
 
 def test_a_queue_with_children_is_judged_as_a_parent() -> None:
@@ -220,7 +220,7 @@ def test_the_priority_class_matters_only_with_a_default_that_may_not_be_preempte
 FOLDER = (kai.queue_object("research"), kai.queue_object("team-a", "research"), kai.pod_group(queue="team-a"))
 
 
-def judged_together(*manifests: Manifest, known: ClusterFacts = NOTHING_KNOWN) -> dict[str, list[str]]:
+def judged_together(*manifests: Manifest, known: ClusterFacts = NO_FACTS) -> dict[str, list[str]]:
     """By object name: the findings and what is not judged, with all objects in one folder."""
     facts = one_world(known, documents(*manifests))
     said: dict[str, list[str]] = {}
@@ -285,7 +285,7 @@ KINDS = st.sampled_from([kai.pod_group(), kai.queue_object(), volcano.pod_group(
 @given(KINDS, SPECS | VALUES, SPECS | VALUES | st.none(), st.booleans())
 def test_any_object_gets_a_verdict(kind: Manifest, spec: Any, before: Any, known: bool) -> None:
     settings = VOLCANO_SETTINGS if "volcano" in kind["apiVersion"] else KAI_SETTINGS
-    facts = WORLDS[settings.default] if known else NOTHING_KNOWN
+    facts = WORLDS[settings.default] if known else NO_FACTS
     old = None if before is None else {**kind, "spec": before}
     verdict = admission.validate(request({**kind, "spec": spec}, old), facts, settings)
     assert verdict.allowed is not bool(verdict.denials)

@@ -16,11 +16,11 @@ from tests.unit.admission.decisions import GPU, KOORD, NVLINK
 from tests.unit.worlds import gang_pod, request
 from webhook import admission
 from webhook.admission.admission_check import CheckOutcome, answer
-from webhook.admission.workload_admission import described, with_exceptions
+from webhook.admission.workload_admission import apply_exceptions, exception_subject
 from webhook.config.file import settings_from
 from webhook.config.settings import Settings
 from webhook.model.admission_request import Verdict
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.fields import SPEC
 from webhook.model.findings import Action, Finding
 from webhook.model.keys import Record
@@ -59,7 +59,7 @@ def judged(
     now: datetime | None = BEFORE,
     old: Manifest | None = None,
     namespace: str = "default",
-    facts: ClusterFacts = NOTHING_KNOWN,
+    facts: ClusterFacts = NO_FACTS,
 ) -> Verdict:
     asked = replace(request(manifest, old), at=now, namespace=namespace)
     admission.mutate(asked, facts, used)
@@ -227,9 +227,9 @@ def test_a_pod_that_only_claims_the_name_of_a_workload_is_not_covered_by_it() ->
     loose["metadata"]["labels"] = {**BAD_QOS, "app.kubernetes.io/part-of": "demo"}
     asked = replace(request(loose), at=BEFORE)
     denied = Verdict(False, findings=(Finding(SPEC, None, "why", "do", rule=QOS),))
-    assert not with_exceptions(denied, asked, NOTHING_KNOWN, used).allowed
+    assert not apply_exceptions(denied, asked, NO_FACTS, used).allowed
     everywhere = settings({"rules": [QOS]})
-    assert with_exceptions(denied, asked, NOTHING_KNOWN, everywhere).allowed
+    assert apply_exceptions(denied, asked, NO_FACTS, everywhere).allowed
 
 
 def test_a_job_set_is_covered_with_the_train_job_that_makes_it() -> None:
@@ -250,9 +250,9 @@ def test_a_job_set_is_covered_with_the_train_job_that_makes_it() -> None:
         ],
     }
     selector = used.exceptions.every[0].workloads
-    assert selector.takes(described("JobSet", made))
-    assert selector.takes(described("TrainJob", named(train_job(), "tune")))
-    assert not selector.takes(described("JobSet", named(job_set(replicated("node")), "tune")))
+    assert selector.takes(exception_subject("JobSet", made))
+    assert selector.takes(exception_subject("TrainJob", named(train_job(), "tune")))
+    assert not selector.takes(exception_subject("JobSet", named(job_set(replicated("node")), "tune")))
 
 
 # What is said of it

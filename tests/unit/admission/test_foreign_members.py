@@ -18,7 +18,7 @@ from tests.unit.admission.opted_in.worlds import (
 from tests.unit.growth.step_counts import Cost
 from tests.unit.worlds import request, rules
 from webhook import admission
-from webhook.admission.decision import in_doubt
+from webhook.admission.decision import doubtful_facts
 from webhook.backends.coscheduling import POD_GROUP as COSCHEDULING_GROUP
 from webhook.backends.kai.keys import POD_GROUP as KAI_GROUP
 from webhook.backends.koordinator.keys import POD_GROUP as KOORDINATOR_GROUP
@@ -26,7 +26,7 @@ from webhook.backends.kube.groups import WORKLOADS_OF_GANGS
 from webhook.backends.volcano.keys import POD_GROUP as VOLCANO_GROUP
 from webhook.config.settings import Settings
 from webhook.model.admission_request import Verdict
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.findings import Action
 from webhook.model.gang_objects import GangObjects, LivingGang
 from webhook.model.keys import Api, Needed
@@ -114,7 +114,7 @@ WAYS: dict[str, tuple[Manifest, Api, str]] = {
 GROUPS = Groups({("default", "demo-0-w"): TreeGroup(composite=False, minimum=5, workload="demo-0")})
 
 
-def holding(api: Api, gang: LivingGang, facts: ClusterFacts = NOTHING_KNOWN, name: str = "demo-0") -> ClusterFacts:
+def holding(api: Api, gang: LivingGang, facts: ClusterFacts = NO_FACTS, name: str = "demo-0") -> ClusterFacts:
     """Facts with a gang object."""
     return replace(facts, gang_objects=GangObjects({(api, "default", name): gang}), pod_groups=GROUPS)
 
@@ -164,10 +164,10 @@ def test_the_object_of_the_gang_is_read_before_a_refusal_and_not_before_a_warnin
     pod: Manifest, api: Api, rule: str
 ) -> None:
     facts = holding(api, OF_SET)
-    assert in_doubt(created(pod, facts)) == ()
+    assert doubtful_facts(created(pod, facts)) == ()
     verdict = created(pod, facts, settings=REFUSING)
     needed = Needed("gang_objects", (api, "default", "demo-0"))
-    assert (verdict.allowed, in_doubt(verdict)) == (False, (needed,))
+    assert (verdict.allowed, doubtful_facts(verdict)) == (False, (needed,))
     # It is gone, or has no label of Rollcall's any more, or is another gang's now.
     assert rule not in rules(created(pod, facts.learned({needed: None}), settings=REFUSING))
     other = facts.learned({needed: OF_SET._replace(gang="other")})

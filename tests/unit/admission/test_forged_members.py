@@ -11,7 +11,7 @@ import pytest
 from tests.unit.validators.test_rule_examples import EVERY_RULE, SCHEDULERS
 from tests.unit.worlds import gang_pod, request, rules, settings_of, validate
 from webhook import admission
-from webhook.backends.koordinator.gang_groups import known, pod_group
+from webhook.backends.koordinator.gang_groups import pod_group, pod_group_cluster
 from webhook.model.admission_request import Verdict
 from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Action
@@ -58,7 +58,7 @@ def test_a_pod_of_grove_s_operator_is_never_judged_by_them(rule: Rule) -> None:
 
 # A gang whose PodGroup is not there yet, in a namespace where groups must come first.
 LATE = replace(
-    known(),
+    pod_group_cluster(),
     pod_clique_sets={("default", "demo"): Record("koord-scheduler")},
     namespaces={"default": Namespace({"rollcall.dev/creation-order": "strict"})},
 )
@@ -83,7 +83,7 @@ def test_a_member_that_a_tenant_creates_is_judged_even_if_prepared() -> None:
     verdict = stored(gang_pod(), "alice")
     assert set(rules(verdict)) == {"koordinator/pod-group-missing", "grove/foreign-pod"}
     assert not verdict.allowed
-    there = replace(LATE, koordinator_pod_groups=known(pod_group("demo-0-worker")).koordinator_pod_groups)
+    there = replace(LATE, koordinator_pod_groups=pod_group_cluster(pod_group("demo-0-worker")).koordinator_pod_groups)
     assert rules(stored(gang_pod(), "alice", there)) == ["grove/foreign-pod"]
 
 

@@ -13,7 +13,7 @@ import pytest
 from tests.unit.backends.pod_gangs import asks, member, podgang
 from tests.unit.worlds import settings_of
 from webhook.backends.base import Backend
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.gang_objects import Stage
 from webhook.model.grove import PodGang
 from webhook.model.keys import Api, Record
@@ -47,7 +47,7 @@ class Case(NamedTuple):
     until: Stage = Stage.BOUND
     # What is recreated, as `Kind name`.
     recreated: tuple[str, ...] = ()
-    facts: ClusterFacts = NOTHING_KNOWN
+    facts: ClusterFacts = NO_FACTS
     config: Mapping[str, Any] = EMPTY
     classes: tuple[str | None, str | None] = (None, None)
 

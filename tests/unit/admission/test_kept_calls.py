@@ -21,7 +21,7 @@ from webhook import admission
 from webhook.backends.registry import installed_backends
 from webhook.config.settings import Settings
 from webhook.model.admission_request import Request
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.keys import Record
 from webhook.model.known_objects import PodGangFacts
 from webhook.model.kueue_objects import ClusterQueue, FlavorQuota, LocalQueue
@@ -69,7 +69,7 @@ class Decided(NamedTuple):
 
     request: Request
     endpoint: str
-    facts: ClusterFacts = NOTHING_KNOWN
+    facts: ClusterFacts = NO_FACTS
     settings: Settings = ALONE
 
     def calls(self) -> int:

@@ -11,7 +11,7 @@ from tests.unit.worlds import request, settings_of
 from webhook import admission
 from webhook.admission import decision
 from webhook.errors import TooManyParts
-from webhook.model.facts import NOTHING_KNOWN
+from webhook.model.facts import NO_FACTS
 
 SETTINGS = settings_of("koord-scheduler", standalone=True)
 
@@ -46,17 +46,17 @@ def test_a_workload_of_more_parts_than_are_judged_is_too_large(
     most, more = (workload(api_version, kind, path, 100 + extra) for extra in (0, 1))
     for asked in (request(more), request(most, more)):
         with pytest.raises(TooManyParts, match=rf"^{re.escape('.'.join(('spec', *path)))} .*\b101\b.*\b100\b"):
-            decide(asked, NOTHING_KNOWN, SETTINGS)
-    decide(request(most), NOTHING_KNOWN, SETTINGS)
+            decide(asked, NO_FACTS, SETTINGS)
+    decide(request(most), NO_FACTS, SETTINGS)
 
 
 def test_a_workload_of_as_many_parts_as_are_judged_gets_a_verdict() -> None:
     api_version, kind, path = KINDS["cliques"]
-    admission.validate(request(workload(api_version, kind, path, decision.MOST_PARTS)), NOTHING_KNOWN, SETTINGS)
+    admission.validate(request(workload(api_version, kind, path, decision.MOST_PARTS)), NO_FACTS, SETTINGS)
 
 
 @pytest.mark.parametrize("decide", [admission.validate, admission.mutate])
 def test_a_workload_that_is_being_deleted_may_have_any_number_of_parts(decide: Any) -> None:
     more = workload(*KINDS["cliques"], decision.MOST_PARTS + 1)
     leaving = {**more, "metadata": {**more["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
-    assert decide(request(more, leaving), NOTHING_KNOWN, SETTINGS).allowed
+    assert decide(request(more, leaving), NO_FACTS, SETTINGS).allowed

@@ -15,7 +15,7 @@ from tests.unit.worlds import koordinator, request, settings_of
 from webhook import admission
 from webhook.admission.decision import request_from
 from webhook.errors import ReviewError
-from webhook.model.facts import NOTHING_KNOWN
+from webhook.model.facts import NO_FACTS
 from webhook.model.findings import Action
 from webhook.model.keys import pod_group_name
 from webhook.model.quantity import parse_quantity
@@ -37,9 +37,9 @@ def test_any_object_gets_a_verdict(review: dict[str, Any], settings: Any) -> Non
         asked = request_from(deepcopy(review))
     except ReviewError:
         return
-    mutated = admission.mutate(asked, NOTHING_KNOWN, settings)
+    mutated = admission.mutate(asked, NO_FACTS, settings)
     assert jsonpatch.apply_patch(review["request"]["object"] or {}, list(mutated.patch)) == (asked.object or {})
-    judged = admission.validate(asked, NOTHING_KNOWN, settings)
+    judged = admission.validate(asked, NO_FACTS, settings)
     assert judged.allowed is not bool(judged.denials)
     assert all(len(str(finding).encode()) < 2048 for finding in judged.findings)
 
@@ -47,16 +47,16 @@ def test_any_object_gets_a_verdict(review: dict[str, Any], settings: Any) -> Non
 @given(reviews())
 def test_a_failed_review_check_always_has_a_reason(review: dict[str, Any]) -> None:
     try:
-        list(judge(review, NOTHING_KNOWN, SETTINGS[0]))
+        list(judge(review, NO_FACTS, SETTINGS[0]))
     except ReviewError as error:
         assert "\n" not in str(error)
 
 
 @given(gang_pods() | pod_clique_sets(), st.sampled_from(EVERY_BACKEND))
 def test_mutation_is_idempotent(manifest: dict[str, Any], settings: Any) -> None:
-    first = admission.mutate(request(manifest), NOTHING_KNOWN, settings)
+    first = admission.mutate(request(manifest), NO_FACTS, settings)
     patched = jsonpatch.apply_patch(manifest, list(first.patch))
-    assert admission.mutate(request(patched), NOTHING_KNOWN, settings).patch == ()
+    assert admission.mutate(request(patched), NO_FACTS, settings).patch == ()
 
 
 TOUCHED_ON_PODS = {
@@ -73,7 +73,7 @@ TOUCHED_ON_PODS = {
 
 @given(gang_pods(), st.sampled_from(SETTINGS))
 def test_a_pod_s_patch_changes_only_the_listed_fields(pod: dict[str, Any], settings: Any) -> None:
-    patch = list(admission.mutate(request(pod), NOTHING_KNOWN, settings).patch)
+    patch = list(admission.mutate(request(pod), NO_FACTS, settings).patch)
     assert {op["path"] for op in patch} <= TOUCHED_ON_PODS
     assert {op["op"] for op in patch} <= {"add", "replace"}
     patched = jsonpatch.apply_patch(pod, patch)
@@ -88,7 +88,7 @@ def test_a_pod_s_patch_changes_only_the_listed_fields(pod: dict[str, Any], setti
 
 @given(pod_clique_sets())
 def test_a_set_s_patch_contains_only_its_record(manifest: dict[str, Any]) -> None:
-    patch = admission.mutate(request(manifest), NOTHING_KNOWN, SETTINGS[0]).patch
+    patch = admission.mutate(request(manifest), NO_FACTS, SETTINGS[0]).patch
     assert {op["path"] for op in patch} <= {"/metadata/labels", "/metadata/labels/rollcall.dev~1scheduler"}
 
 
@@ -99,7 +99,7 @@ def test_an_unchanged_object_is_never_refused_in_any_order_of_its_lists(manifest
     # Which of two divergent cliques is named depends on which comes first; everything else keeps its place.
     if any(finding.rule == "koordinator/divergent-topology" for finding in _create(manifest).findings):
         shuffled = deepcopy(manifest)
-    verdict = admission.validate(request(shuffled, manifest), NOTHING_KNOWN, SETTINGS[0])
+    verdict = admission.validate(request(shuffled, manifest), NO_FACTS, SETTINGS[0])
     assert verdict.allowed
     assert all(finding.action < Action.DENY for finding in verdict.findings)
 
@@ -107,13 +107,13 @@ def test_an_unchanged_object_is_never_refused_in_any_order_of_its_lists(manifest
 @given(pod_clique_sets(), pod_clique_sets())
 def test_the_ratchet_forgives_only_what_was_there(old: dict[str, Any], new: dict[str, Any]) -> None:
     before = {finding.identity for finding in _create(old).findings}
-    update = admission.validate(request(new, old), NOTHING_KNOWN, SETTINGS[0])
+    update = admission.validate(request(new, old), NO_FACTS, SETTINGS[0])
     refused = {finding.identity for finding in update.denials if not finding.forbidden}
     assert refused == {finding.identity for finding in _create(new).denials} - before
 
 
 def _create(manifest: dict[str, Any]) -> Any:
-    return admission.validate(request(manifest), NOTHING_KNOWN, SETTINGS[0])
+    return admission.validate(request(manifest), NO_FACTS, SETTINGS[0])
 
 
 @given(st.text(max_size=300), st.text(max_size=300))

@@ -8,7 +8,7 @@ from copy import deepcopy
 import pytest
 
 from tests.unit.worlds import koordinator, rules, settings_of, validate
-from webhook.backends.koordinator.gang_groups import gather, known, pod_group
+from webhook.backends.koordinator.gang_groups import gather, pod_group, pod_group_cluster
 from webhook.backends.volcano import pod_clique_sets as volcano
 from webhook.model.admission_request import Verdict
 from webhook.model.facts import ClusterFacts
@@ -254,7 +254,7 @@ NEW_ITEMS: dict[str, tuple[Manifest, Manifest, list[tuple[object, Action]]]] = {
 def test_no_list_item_of_an_annotation_hides_the_fault_of_another(
     old: Manifest, new: Manifest, expected: list[tuple[object, Action]]
 ) -> None:
-    facts = known(network_topologies={"default": LAYERS})
+    facts = pod_group_cluster(network_topologies={"default": LAYERS})
     verdict = validate(new, old, settings=koordinator(), facts=facts)
     about_items = {"koordinator/gang-groups-member", "koordinator/gang-topology-strategy"}
     found = [(one.value, one.action) for one in verdict.findings if one.rule in about_items]
@@ -265,9 +265,9 @@ def test_no_list_item_of_an_annotation_hides_the_fault_of_another(
 def test_a_long_list_of_old_faults_hides_no_new_one_and_causes_no_refusal() -> None:
     many = [f"member-{index}" for index in range(2000)]
     settings = koordinator()
-    fewer = validate(listing(*many[500:]), listing(*many), settings=settings, facts=known())
+    fewer = validate(listing(*many[500:]), listing(*many), settings=settings, facts=pod_group_cluster())
     assert fewer.allowed
-    one_more = validate(listing(*many, "new"), listing(*many), settings=settings, facts=known())
+    one_more = validate(listing(*many, "new"), listing(*many), settings=settings, facts=pod_group_cluster())
     assert [finding.value for finding in one_more.denials] == ["new"]
     assert len(one_more.findings) <= 33
 

@@ -22,7 +22,7 @@ from webhook import admission
 from webhook.admission.decision import request_from
 from webhook.cluster.watch import Index
 from webhook.config.settings import Settings, Tenancy
-from webhook.gangs.object_plan import GangPlan, plan, to_apply
+from webhook.gangs.object_plan import GangPlan, add_digest, plan
 from webhook.model.admission_request import Verdict
 from webhook.model.facts import ClusterFacts
 from webhook.model.gang_objects import GangObjects, living_gang
@@ -114,7 +114,7 @@ class Life:
         planned = plan(podgang, self.facts, self.settings)
         assert isinstance(planned, GangPlan)
         for desired in planned.objects:
-            written = to_apply(planned.profile.backend.adopt(desired, None))
+            written = add_digest(planned.profile.backend.adopt(desired, None))
             found = living_gang(written)
             assert found is not None
             self._objects[Api("", "", written["kind"]), *key_of(written)] = found

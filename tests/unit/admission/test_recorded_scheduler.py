@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.admission.decisions import GPU, KOORD, LABEL, NVLINK, PLAIN_DEFAULT, in_namespace, mutate
 from tests.unit.worlds import koordinator, rules, settings_of, validate
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.findings import Action
 from webhook.model.known_objects import Namespace, PodGangFacts
 from webhook.validators.examples import clique, pod_clique_set
@@ -27,11 +27,11 @@ CHOICES: dict[str, tuple[Any, ClusterFacts, str]] = {
         in_namespace(rollcall_dev__scheduler="default-scheduler"),
         "koord-scheduler",
     ),
-    "the name in its templates, over the namespace": (named("koord-scheduler"), NOTHING_KNOWN, "koord-scheduler"),
-    "a template without a name says nothing": (named(None, "koord-scheduler"), NOTHING_KNOWN, "koord-scheduler"),
+    "the name in its templates, over the namespace": (named("koord-scheduler"), NO_FACTS, "koord-scheduler"),
+    "a template without a name says nothing": (named(None, "koord-scheduler"), NO_FACTS, "koord-scheduler"),
     "default-scheduler in a template says nothing": (named("default-scheduler"), NAMESPACE, "koord-scheduler"),
     "the namespace's label": (pod_clique_set(), NAMESPACE, "koord-scheduler"),
-    "the default": (pod_clique_set(), NOTHING_KNOWN, "default-scheduler"),
+    "the default": (pod_clique_set(), NO_FACTS, "default-scheduler"),
 }
 
 
@@ -83,7 +83,7 @@ CHANGES: dict[str, tuple[dict[str, str], dict[str, str], ClusterFacts, list[str]
     "to another scheduler while gangs may exist": (
         KOORD,
         {LABEL: "default-scheduler"},
-        NOTHING_KNOWN,
+        NO_FACTS,
         ["rollcall/scheduler-change"],
     ),
     "to another scheduler while a gang exists": (
@@ -124,7 +124,7 @@ def writes(scheduler: str | None) -> Any:
 WRITERS: dict[str, tuple[str | None, str | None, ClusterFacts, list[str]]] = {
     "from Grove's backend while a gang exists": ("volcano", None, ClusterFacts(pod_gangs=GANGS), ["found"]),
     "to Grove's backend while a gang exists": (None, "volcano", ClusterFacts(pod_gangs=GANGS), ["found"]),
-    "to Grove's backend while gangs may exist": (None, "volcano", NOTHING_KNOWN, ["found"]),
+    "to Grove's backend while gangs may exist": (None, "volcano", NO_FACTS, ["found"]),
     "from Grove's backend without any gang": ("volcano", None, ClusterFacts(pod_gangs={}), []),
     "no change": ("volcano", "volcano", ClusterFacts(pod_gangs=GANGS), []),
     "between names that leave it to Rollcall": (None, "default-scheduler", ClusterFacts(pod_gangs=GANGS), []),

@@ -18,7 +18,7 @@ from tests.unit.worlds import gang_pod, koordinator
 from webhook import admission
 from webhook.admission.decision import request_from
 from webhook.config.settings import Tenancy
-from webhook.model.facts import NOTHING_KNOWN
+from webhook.model.facts import NO_FACTS
 from webhook.model.reading import Manifest
 from webhook.validators.examples import clique, pod_clique_set
 
@@ -71,7 +71,7 @@ assert REVIEWS, "ROLLCALL_RECORDINGS names a folder without recordings"
 def test_preparing_a_gang_s_pods_is_idempotent_and_changes_nothing_else(review: dict[str, Any]) -> None:
     asked = review["request"]
     before = json.loads(json.dumps(asked["object"]))
-    verdict = admission.mutate(request_from(review), NOTHING_KNOWN, SETTINGS)
+    verdict = admission.mutate(request_from(review), NO_FACTS, SETTINGS)
     patch = list(verdict.patch)
     if asked["operation"] != "CREATE" or asked["kind"]["kind"] not in {"Pod", "PodCliqueSet"}:
         assert patch == []
@@ -94,13 +94,13 @@ def test_preparing_a_gang_s_pods_is_idempotent_and_changes_nothing_else(review: 
         ]
     patched = jsonpatch.apply_patch(before, patch)
     again = {**review, "request": {**asked, "object": patched}}
-    assert admission.mutate(request_from(again), NOTHING_KNOWN, SETTINGS).patch == ()
+    assert admission.mutate(request_from(again), NO_FACTS, SETTINGS).patch == ()
 
 
 @pytest.mark.parametrize("review", REVIEWS)
 def test_the_refused_recordings_are_refused_for_their_topology(review: dict[str, Any]) -> None:
     """Two of the recorded workloads are fine on Koordinator; the third has topology on a scaling group."""
-    verdict = admission.validate(request_from(review), NOTHING_KNOWN, SETTINGS)
+    verdict = admission.validate(request_from(review), NO_FACTS, SETTINGS)
     expected: set[str] = set()
     asked = review["request"]
     if asked["kind"]["kind"] == "PodCliqueSet" and asked.get("name") == "topo":

@@ -8,9 +8,9 @@ import pytest
 
 from tests.unit.worlds import PCS, POD, gang_pod, koordinator, request, rules
 from webhook import admission
-from webhook.admission.decision import in_doubt, required_facts
+from webhook.admission.decision import doubtful_facts, required_facts
 from webhook.model.admission_request import Kind, Request
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.keys import Needed, Record
 from webhook.model.known_objects import ElasticQuotas, Namespace, PodGangFacts, Quota
 from webhook.validators.examples import pod_clique_set
@@ -29,23 +29,23 @@ CASES: dict[str, tuple[Request, ClusterFacts, tuple[Needed, ...]]] = {
         ClusterFacts(pod_clique_sets={}),
         (OWNER,),
     ),
-    "a gang's pod before there is a cache": (request(gang_pod()), NOTHING_KNOWN, (OWNER,)),
-    "a pod without a gang": (request({"kind": "Pod", "metadata": {}}), NOTHING_KNOWN, ()),
-    "a pod that changes": (request(gang_pod(), gang_pod()), NOTHING_KNOWN, ()),
+    "a gang's pod before there is a cache": (request(gang_pod()), NO_FACTS, (OWNER,)),
+    "a pod without a gang": (request({"kind": "Pod", "metadata": {}}), NO_FACTS, ()),
+    "a pod that changes": (request(gang_pod(), gang_pod()), NO_FACTS, ()),
     "a set in a known namespace": (request(pod_clique_set()), KNOWN, ()),
     "a set in a namespace made a moment ago": (request(pod_clique_set()), ClusterFacts(namespaces={}), (NAMESPACE,)),
-    "a set that changes": (request(RECORDED, RECORDED), NOTHING_KNOWN, ()),
+    "a set that changes": (request(RECORDED, RECORDED), NO_FACTS, ()),
     "a set that is adopted": (request(RECORDED, pod_clique_set()), KNOWN, (BOUND,)),
     "a set that is older than Rollcall and stays so": (request(pod_clique_set(), pod_clique_set()), KNOWN, ()),
     "a set that is malformed": (request({"metadata": {"labels": 7}}, pod_clique_set(), PCS), KNOWN, ()),
-    "a pod that is malformed": (request({"metadata": {"labels": []}}, None, POD), NOTHING_KNOWN, ()),
-    "another kind": (request({"metadata": {}}, None, Kind("apps", "v1", "Deployment")), NOTHING_KNOWN, ()),
+    "a pod that is malformed": (request({"metadata": {"labels": []}}, None, POD), NO_FACTS, ()),
+    "another kind": (request({"metadata": {}}, None, Kind("apps", "v1", "Deployment")), NO_FACTS, ()),
     "a status": (
         Request("u", "UPDATE", PCS, "default", "demo", RECORDED, pod_clique_set(), "status"),
-        NOTHING_KNOWN,
+        NO_FACTS,
         (),
     ),
-    "a deletion": (Request("u", "DELETE", PCS, "default", "demo", None, RECORDED), NOTHING_KNOWN, ()),
+    "a deletion": (Request("u", "DELETE", PCS, "default", "demo", None, RECORDED), NO_FACTS, ()),
 }
 
 
@@ -61,20 +61,20 @@ def test_a_refusal_for_a_missing_quota_needs_a_live_read() -> None:
     facts = ClusterFacts(namespaces={}, elastic_quotas={}, apis=frozenset())
     verdict = admission.validate(request(workload), facts, koordinator())
     assert rules(verdict) == ["rollcall/api-missing", "koordinator/quota"]
-    assert in_doubt(verdict) == (Needed("elastic_quotas", "q"), Needed("apis"))
+    assert doubtful_facts(verdict) == (Needed("elastic_quotas", "q"), Needed("apis"))
 
 
 def test_a_refusal_for_another_reason_needs_no_live_read() -> None:
     workload = pod_clique_set(annotations={"grove.io/auto-mnnvl": "enabled"})
-    verdict = admission.validate(request(workload), NOTHING_KNOWN, koordinator())
-    assert (verdict.allowed, in_doubt(verdict)) == (False, ())
+    verdict = admission.validate(request(workload), NO_FACTS, koordinator())
+    assert (verdict.allowed, doubtful_facts(verdict)) == (False, ())
 
 
 def test_a_warning_needs_no_live_read() -> None:
     workload = pod_clique_set(annotations={"scheduling.grove.io/koordinator-quota": "q"})
     settings = koordinator(enforcement={"mode": "warn"})
     verdict = admission.validate(request(workload), ClusterFacts(elastic_quotas={}), settings)
-    assert (verdict.allowed, in_doubt(verdict)) == (True, ())
+    assert (verdict.allowed, doubtful_facts(verdict)) == (True, ())
 
 
 def test_a_missing_quota_never_refuses_a_pod() -> None:

@@ -15,14 +15,14 @@ from tests.unit.validators.test_rule_examples import EVERY_RULE
 from tests.unit.worlds import PCS, request
 from webhook import admission
 from webhook.admission import decision as shadows
-from webhook.admission.decision import ShadowAnswer, Would, admission_of, is_shadowed, shadow_answer
+from webhook.admission.decision import ShadowAnswer, ShadowOutcome, admission_of, is_shadowed, shadow_answer
 from webhook.backends.koordinator.keys import POD_GROUP
 from webhook.backends.registry import installed_backends
 from webhook.config.defaults import force_scheduler
 from webhook.config.file import settings_from
 from webhook.config.settings import Settings
 from webhook.model.admission_request import Request, Verdict
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.known_objects import Namespace
 from webhook.model.reading import Manifest
 from webhook.offline.judgement import kind_of
@@ -91,10 +91,10 @@ def read(verdict: Verdict) -> ShadowAnswer:
         tuple(sorted({one.rule for one in found})) for found in (verdict.denials, verdict.unjudged, verdict.warnings)
     )
     if denied:
-        return ShadowAnswer(Would.DENIED, denied, unjudged)
+        return ShadowAnswer(ShadowOutcome.DENIED, denied, unjudged)
     if unjudged:
-        return ShadowAnswer(Would.UNJUDGED, unjudged, unjudged)
-    return ShadowAnswer(Would.WARNED, warned) if warned else ShadowAnswer(Would.ALLOWED)
+        return ShadowAnswer(ShadowOutcome.UNJUDGED, unjudged, unjudged)
+    return ShadowAnswer(ShadowOutcome.WARNED, warned) if warned else ShadowAnswer(ShadowOutcome.ALLOWED)
 
 
 def noted(manifest: Manifest) -> Manifest:
@@ -132,32 +132,32 @@ def test_another_configuration_says_what_its_server_says(example: Example) -> No
         assert asked == before
 
 
-def said_of(manifest: Manifest, settings: Settings, facts: ClusterFacts = NOTHING_KNOWN) -> ShadowAnswer:
+def said_of(manifest: Manifest, settings: Settings, facts: ClusterFacts = NO_FACTS) -> ShadowAnswer:
     asked, _ = stored(manifest, facts, settings)
     return shadow_answer(settings.shadows[0], asked, facts, settings, ())
 
 
 def test_without_notes_a_label_that_rollcall_would_write_is_its_own() -> None:
-    assert said_of(pod_clique_set(), next_default()) == ShadowAnswer(Would.DENIED, ("kai/no-queue",))
+    assert said_of(pod_clique_set(), next_default()) == ShadowAnswer(ShadowOutcome.DENIED, ("kai/no-queue",))
     other = pod_clique_set(labels={LABEL: "volcano"})
     assert said_of(other, next_default()).rules == ("volcano/queue",)
 
 
 def test_a_label_that_the_author_wrote_chooses_in_another_configuration_too() -> None:
     written = noted(pod_clique_set(labels={LABEL: REAL}))
-    assert said_of(written, next_default()) == ShadowAnswer(Would.ALLOWED)
+    assert said_of(written, next_default()) == ShadowAnswer(ShadowOutcome.ALLOWED)
 
 
 def test_an_update_keeps_the_record_that_is_stored() -> None:
     settings = next_default()
     old = pod_clique_set(labels={LABEL: REAL})
     asked = request(deepcopy(old), old)
-    assert shadow_answer(settings.shadows[0], asked, NOTHING_KNOWN, settings, ()) == ShadowAnswer(Would.ALLOWED)
+    assert shadow_answer(settings.shadows[0], asked, NO_FACTS, settings, ()) == ShadowAnswer(ShadowOutcome.ALLOWED)
     only = settings_from(configuration_of("kai-scheduler"), "next")
     without = configured(REAL, {"config": "next.yaml"}, **{"next.yaml": replace(only, standalone=True)})
-    said = shadow_answer(without.shadows[0], asked, NOTHING_KNOWN, without, ())
+    said = shadow_answer(without.shadows[0], asked, NO_FACTS, without, ())
     # As with any fault that was stored before.
-    assert said == ShadowAnswer(Would.WARNED, ("rollcall/scheduler-unknown",))
+    assert said == ShadowAnswer(ShadowOutcome.WARNED, ("rollcall/scheduler-unknown",))
 
 
 def test_a_refusal_that_rests_on_a_cache_that_may_be_old_is_unjudged() -> None:
@@ -166,24 +166,26 @@ def test_a_refusal_that_rests_on_a_cache_that_may_be_old_is_unjudged() -> None:
     facts = ClusterFacts(namespaces={"default": Namespace({})}, elastic_quotas={}, apis=frozenset({POD_GROUP}))
     asked, _ = stored(manifest, facts, settings)
     (shadow,) = settings.shadows
-    assert shadow_answer(shadow, asked, facts, settings, ()) == ShadowAnswer(Would.DENIED, ("koordinator/quota",))
+    assert shadow_answer(shadow, asked, facts, settings, ()) == ShadowAnswer(
+        ShadowOutcome.DENIED, ("koordinator/quota",)
+    )
     late = shadow_answer(shadow, asked, facts, settings, {"elastic_quotas"})
-    assert late == ShadowAnswer(Would.UNJUDGED, ("koordinator/quota",), ("koordinator/quota",))
+    assert late == ShadowAnswer(ShadowOutcome.UNJUDGED, ("koordinator/quota",), ("koordinator/quota",))
 
 
 def test_pods_and_workloads_without_a_scheduler_are_not_shadowed() -> None:
     settings = replace(configured(REAL, "kai-scheduler"), standalone=False)
     asked = request(pod_clique_set(), pod_clique_set())
     # It predates Rollcall, so no scheduler is chosen for it.
-    assert not is_shadowed(asked, admission.validate(asked, NOTHING_KNOWN, settings), settings)
+    assert not is_shadowed(asked, admission.validate(asked, NO_FACTS, settings), settings)
     pod = request({"kind": "Pod", "apiVersion": "v1", "metadata": {}, "spec": {"schedulerName": "kai-scheduler"}})
     assert not is_shadowed(pod, Verdict(scheduler="kai-scheduler"), settings)
 
 
 def test_a_shadow_names_no_schedulers_that_could_run_what_it_refuses() -> None:
     settings = next_default()
-    asked, _ = stored(pod_clique_set(clique("worker")), NOTHING_KNOWN, settings)
-    refused = admission.validate(asked, NOTHING_KNOWN, replace(settings.shadows[0].settings, forced="kai-scheduler"))
+    asked, _ = stored(pod_clique_set(clique("worker")), NO_FACTS, settings)
+    refused = admission.validate(asked, NO_FACTS, replace(settings.shadows[0].settings, forced="kai-scheduler"))
     assert not refused.allowed
     assert refused.could_run == ()
 
@@ -199,7 +201,7 @@ def test_a_list_on_the_way_to_labels_is_copied_once_however_many_labels_are_in_i
         "metadata": {"name": "demo", "labels": {LABEL: REAL}},
         "spec": {"replicatedJobs": [{"name": f"job-{index}", **deepcopy(job)} for index in range(60)]},
     }
-    asked, _ = stored(manifest, NOTHING_KNOWN, settings)
+    asked, _ = stored(manifest, NO_FACTS, settings)
     lists: list[int] = []
 
     def counted(value: Any) -> Any:
@@ -208,6 +210,6 @@ def test_a_list_on_the_way_to_labels_is_copied_once_however_many_labels_are_in_i
         return copy(value)
 
     monkeypatch.setattr(shadows, "copy", counted)
-    shadow_answer(settings.shadows[0], asked, NOTHING_KNOWN, settings, ())
+    shadow_answer(settings.shadows[0], asked, NO_FACTS, settings, ())
     # With the labels, and without them.
     assert lists == [60, 60]

@@ -15,14 +15,14 @@ from tests.unit.worlds import gang_pod, koordinator, request, rules, settings_of
 from webhook import admission
 from webhook.admission.decision import request_from
 from webhook.backends.kai import pod_clique_sets as kai
-from webhook.backends.koordinator.gang_groups import known, pod_group
+from webhook.backends.koordinator.gang_groups import pod_group, pod_group_cluster
 from webhook.backends.volcano import pod_clique_sets as volcano
 from webhook.config.file import settings_from
 from webhook.config.settings import Settings
 from webhook.errors import ReviewError
-from webhook.installation.webhooks import installed_in
+from webhook.installation.webhooks import installation_settings
 from webhook.model.admission_request import Kind, Request
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.findings import Action
 from webhook.model.keys import Record
 from webhook.model.known_objects import KaiQueue, VolcanoQueue
@@ -43,7 +43,9 @@ FACTS = ClusterFacts(kai_queues={"team-a": KaiQueue(None)}, volcano_queues={"def
 
 
 def configured(**more: Any) -> Settings:
-    return installed_in(settings_from({**EVERYTHING, "scheduler": SCHEDULER, **more}, "test"), "rollcall-system")
+    return installation_settings(
+        settings_from({**EVERYTHING, "scheduler": SCHEDULER, **more}, "test"), "rollcall-system"
+    )
 
 
 def with_metadata(manifest: Manifest, **metadata: Any) -> Manifest:
@@ -94,7 +96,7 @@ def test_pods_are_judged_whichever_user_creates_them() -> None:
         "spec": {"schedulerName": "koord-scheduler", "containers": []},
     }
     job_controller = "system:serviceaccount:kube-system:job-controller"
-    verdict = validate(pod, settings=configured(), facts=known(), user=job_controller)
+    verdict = validate(pod, settings=configured(), facts=pod_group_cluster(), user=job_controller)
     assert rules(verdict) == ["koordinator/pod-group-missing"]
 
 
@@ -113,7 +115,7 @@ def test_the_configuration_names_the_exempt_users() -> None:
 
 def test_without_a_cluster_no_user_is_the_reconciler() -> None:
     assert "system:serviceaccount:rollcall-system:rollcall" not in settings_of("volcano").exempt_users
-    assert installed_in(settings_of("volcano"), "here").exempt_users >= {
+    assert installation_settings(settings_of("volcano"), "here").exempt_users >= {
         "system:serviceaccount:here:rollcall",
         "system:serviceaccount:here:rollcall-reconciler",
     }
@@ -253,7 +255,7 @@ def test_a_list_in_another_namespace_that_names_this_gang_causes_a_warning() -> 
     theirs = with_metadata(
         pod_group("decoy", settings={"groups": '["team-a/decoy","team-b/train"]'}), namespace="team-a"
     )
-    verdict = validate(mine, settings=settings_of("koord-scheduler"), facts=known(theirs))
+    verdict = validate(mine, settings=settings_of("koord-scheduler"), facts=pod_group_cluster(theirs))
     assert [(finding.rule, finding.action) for finding in verdict.findings] == [
         ("koordinator/gang-groups-differ", Action.WARN)
     ]
@@ -262,7 +264,9 @@ def test_a_list_in_another_namespace_that_names_this_gang_causes_a_warning() -> 
 def test_a_conflict_in_the_same_namespace_is_refused_beside_one_in_another() -> None:
     mine = pod_group("leader", settings={"groups": '["team-a/decoy","default/leader","default/worker"]'})
     theirs = with_metadata(pod_group("decoy"), namespace="team-a")
-    verdict = validate(mine, settings=settings_of("koord-scheduler"), facts=known(theirs, pod_group("worker")))
+    verdict = validate(
+        mine, settings=settings_of("koord-scheduler"), facts=pod_group_cluster(theirs, pod_group("worker"))
+    )
     assert [finding.rule for finding in verdict.denials] == ["koordinator/gang-groups-differ"]
     assert "default/worker" in verdict.denials[0].why
 
@@ -272,7 +276,7 @@ def test_lists_in_other_namespaces_do_not_hide_one_in_the_same_namespace(foreign
     mine = ("default/helper", "default/train")
     groups = {("default", "helper"): KoordinatorPodGroup(1, (*mine, "default/x"))}
     groups |= {("evil", f"g{number}"): KoordinatorPodGroup(1, mine) for number in range(foreign)}
-    facts = replace(NOTHING_KNOWN, koordinator_pod_groups=KoordinatorPodGroups(groups))
+    facts = replace(NO_FACTS, koordinator_pod_groups=KoordinatorPodGroups(groups))
     annotations = {"gang.scheduling.koordinator.sh/groups": json.dumps(mine)}
     stored = {
         "apiVersion": "scheduling.sigs.k8s.io/v1alpha1",

@@ -21,7 +21,7 @@ from webhook.config.settings import Settings
 from webhook.errors import InputError, RollcallError
 from webhook.model.admission_request import Kind
 from webhook.model.any_object import AnyObject, Marks, marks_of
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.findings import Action
 from webhook.model.reading import Manifest
 from webhook.offline.manifests import read_text
@@ -48,7 +48,7 @@ class Unindexed:
         self._patch.undo()
 
 
-def same(manifest: Manifest, settings: Settings, facts: ClusterFacts = NOTHING_KNOWN, **asked: Any) -> None:
+def same(manifest: Manifest, settings: Settings, facts: ClusterFacts = NO_FACTS, **asked: Any) -> None:
     """Fails unless an object gets the same verdict with the index and without."""
     indexed = validate(manifest, settings=settings, facts=facts, **asked)
     with Unindexed(pytest.MonkeyPatch()):

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from tests.waiting import LIMIT_SECONDS, turns
-from webhook.operations.auditor import apart
+from webhook.operations.auditor import run_in_thread
 
 
 async def test_the_work_runs_in_another_thread_and_its_result_is_returned() -> None:
@@ -16,7 +16,7 @@ async def test_the_work_runs_in_another_thread_and_its_result_is_returned() -> N
         await turns()
         return threading.get_ident()
 
-    assert await apart(work) != threading.get_ident()
+    assert await run_in_thread(work) != threading.get_ident()
 
 
 async def test_an_error_of_the_work_is_raised() -> None:
@@ -24,7 +24,7 @@ async def test_an_error_of_the_work_is_raised() -> None:
         raise ValueError("a fault")
 
     with pytest.raises(ValueError, match="a fault"):
-        await apart(work)
+        await run_in_thread(work)
 
 
 async def test_the_callers_loop_goes_on_while_the_work_computes() -> None:
@@ -37,7 +37,7 @@ async def test_the_callers_loop_goes_on_while_the_work_computes() -> None:
             count += 1
         return count
 
-    computing = asyncio.create_task(apart(work))
+    computing = asyncio.create_task(run_in_thread(work))
     await asyncio.to_thread(begun.wait, LIMIT_SECONDS)
     await turns(20)
     assert not computing.done()
@@ -57,7 +57,7 @@ async def test_the_work_is_cancelled_with_its_caller() -> None:
             await turns(100)
             ended.set()
 
-    task = asyncio.create_task(apart(work))
+    task = asyncio.create_task(run_in_thread(work))
     await asyncio.to_thread(begun.wait, LIMIT_SECONDS)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

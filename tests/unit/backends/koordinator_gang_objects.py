@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.unit.worlds import koordinator, rules, validate
-from webhook.backends.koordinator.gang_groups import known
+from webhook.backends.koordinator.gang_groups import pod_group_cluster
 from webhook.backends.koordinator.keys import LABEL_POD_GROUP
 from webhook.model.admission_request import Verdict
 from webhook.model.facts import ClusterFacts
@@ -19,7 +19,7 @@ LAYERS = {
         TopologyLayer("NodeTopologyLayer", "BlockLayer", ()),
     )
 }
-CLUSTER = known(network_topologies=LAYERS)
+CLUSTER = pod_group_cluster(network_topologies=LAYERS)
 
 
 WORKER = {LABEL_POD_GROUP: "worker"}

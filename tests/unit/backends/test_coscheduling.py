@@ -12,7 +12,7 @@ from tests.unit.worlds import settings_of
 from webhook.backends.base import GangMember, PodPriority
 from webhook.backends.coscheduling import NAME, CoschedulingBackend
 from webhook.errors import Inexpressible
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.grove import PodGang
 from webhook.model.keys import Record
 from webhook.model.known_objects import PriorityClass
@@ -26,7 +26,7 @@ LEADER, WORKER = member("demo-0-leader", 1, 1), member("demo-0-worker", 2, 2)
 
 
 def translated(gang: PodGang, **config: Any) -> Manifest:
-    (group,) = gang_objects(gang, Record(NAME), settings_of(NAME, config).profiles[NAME], NOTHING_KNOWN)
+    (group,) = gang_objects(gang, Record(NAME), settings_of(NAME, config).profiles[NAME], NO_FACTS)
     return group
 
 
@@ -96,7 +96,7 @@ MINIMUMS: dict[str, tuple[PodGang, Manifest | None, int]] = {
 def test_a_released_minimum_keeps_its_last_value_and_is_at_least_one(
     gang: PodGang, live: Manifest | None, minimum: int
 ) -> None:
-    (desired,) = backend().gang_objects(gang, Record(NAME), NOTHING_KNOWN)
+    (desired,) = backend().gang_objects(gang, Record(NAME), NO_FACTS)
     before = deepcopy((desired, live))
     assert backend().adopt(desired, live)["spec"] == {"minMember": minimum, "scheduleTimeoutSeconds": 60}
     assert (desired, live) == before

@@ -8,11 +8,11 @@ from webhook.backends.coscheduling import CoschedulingBackend, CoschedulingSetti
 from webhook.backends.lpx import LpxBackend, LpxSettings
 from webhook.fit.gang_shapes import GangShape
 from webhook.fit.packing import NOTHING_STATED, Packing
-from webhook.model.facts import NOTHING_KNOWN
+from webhook.model.facts import NO_FACTS
 
 
 def packed(shape: GangShape) -> Packing:
-    return CoschedulingBackend(CoschedulingSettings()).packing(shape, NOTHING_KNOWN, NOTHING_STATED)
+    return CoschedulingBackend(CoschedulingSettings()).packing(shape, NO_FACTS, NOTHING_STATED)
 
 
 def test_all_pods_of_one_pod_group_are_placed_together() -> None:
@@ -25,5 +25,5 @@ def test_several_members_with_pods_above_a_minimum_are_not_judged_because_any_po
 
 
 def test_nothing_is_claimed_of_a_scheduler_whose_ways_are_not_known() -> None:
-    found = LpxBackend(LpxSettings()).packing(gang(member("a")), NOTHING_KNOWN, NOTHING_STATED)
+    found = LpxBackend(LpxSettings()).packing(gang(member("a")), NO_FACTS, NOTHING_STATED)
     assert found.unknown == (Text("how this scheduler"),)

@@ -12,7 +12,7 @@ import pytest
 
 from tests.unit.worlds import request, rules, settings_of
 from webhook.admission import decision
-from webhook.admission.decision import in_doubt
+from webhook.admission.decision import doubtful_facts
 from webhook.backends.kai.pod_clique_sets import subgroup
 from webhook.config.settings import Settings
 from webhook.model.admission_request import Verdict
@@ -109,7 +109,7 @@ def test_an_account_of_any_namespace_writes_only_for_what_exists(owner: Manifest
     assert not verdict.allowed
     # A cache may be behind, so the owner is read before the refusal.
     needed = Needed(part, ("default", owner["name"]))
-    assert in_doubt(verdict) == (needed,)
+    assert doubtful_facts(verdict) == (needed,)
     assert decision.validate(
         asked, missing.learned({needed: getattr(there, part)["default", owner["name"]]}), settings()
     ).allowed

@@ -15,12 +15,12 @@ from webhook import admission
 from webhook.backends.base import GangMember
 from webhook.backends.kai.keys import POD_GROUP
 from webhook.errors import Inexpressible
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.grove import GroveGeneration, PodGang, PodGangNames
 from webhook.model.keys import Record
 from webhook.model.known_objects import TopologyBinding
 from webhook.model.workload_record import record_of
-from webhook.offline.translation import expected_gangs, gang_objects, pod_gangs_of, prepared
+from webhook.offline.translation import expected_gangs, gang_objects, pod_gangs_of, prepared_pod
 from webhook.validators.examples import clique, pod_clique_set, required, scaling_group
 from webhook.workloads.pod_clique_set import PodCliqueSet
 
@@ -32,7 +32,7 @@ KAI = settings_of("kai-scheduler").profiles["kai-scheduler"].backend
 
 
 def translated(
-    gang: PodGang, record: Record = RECORD, facts: ClusterFacts = NOTHING_KNOWN, config: dict[str, Any] | None = None
+    gang: PodGang, record: Record = RECORD, facts: ClusterFacts = NO_FACTS, config: dict[str, Any] | None = None
 ) -> Any:
     (group,) = gang_objects(gang, record, settings_of("kai-scheduler", config).profiles["kai-scheduler"], facts)
     return group
@@ -159,9 +159,9 @@ def test_a_scaled_replica_is_a_separate_gang_and_topology_gives_base_replicas_a_
 def test_a_set_s_pods_name_the_leaf_that_their_pod_group_has() -> None:
     workload = PodCliqueSet(pod_clique_set(clique("worker"), labels={"kai.scheduler/queue": "team-a"}))
     profile = settings_of("kai-scheduler").profiles["kai-scheduler"]
-    (expected,) = pod_gangs_of(workload, NOTHING_KNOWN, PodGangNames(GroveGeneration.LEGACY))
-    pod = prepared(expected, workload, profile, NOTHING_KNOWN)
-    (group,) = gang_objects(expected.podgang, record_of(workload, "kai-scheduler"), profile, NOTHING_KNOWN)
+    (expected,) = pod_gangs_of(workload, NO_FACTS, PodGangNames(GroveGeneration.LEGACY))
+    pod = prepared_pod(expected, workload, profile, NO_FACTS)
+    (group,) = gang_objects(expected.podgang, record_of(workload, "kai-scheduler"), profile, NO_FACTS)
     assert pod["metadata"]["annotations"]["pod-group-name"] == group["metadata"]["name"]
     assert pod["metadata"]["labels"]["kai.scheduler/subgroup-name"] == group["spec"]["subGroups"][0]["name"]
 
@@ -256,10 +256,10 @@ OLDER = ClusterFacts(spec_fields={POD_GROUP: frozenset({"minSubGroup", "preempti
 @pytest.mark.parametrize(
     ("annotations", "facts", "expected"),
     [
-        ({STALENESS: "10m", DELAY: "90s"}, NOTHING_KNOWN, {"stalenessGracePeriod": "10m", "preemptionDelay": "90s"}),
-        ({STALENESS: "-1s"}, NOTHING_KNOWN, {"stalenessGracePeriod": "-1s"}),
+        ({STALENESS: "10m", DELAY: "90s"}, NO_FACTS, {"stalenessGracePeriod": "10m", "preemptionDelay": "90s"}),
+        ({STALENESS: "-1s"}, NO_FACTS, {"stalenessGracePeriod": "-1s"}),
         # KAI's scheduler would fail to read every PodGroup of the cluster.
-        ({STALENESS: "10 minutes", DELAY: "never"}, NOTHING_KNOWN, {}),
+        ({STALENESS: "10 minutes", DELAY: "never"}, NO_FACTS, {}),
         ({STALENESS: "10m"}, OLDER, {}),
     ],
 )
@@ -280,7 +280,7 @@ def test_the_key_of_the_node_pool_is_configurable() -> None:
 
 def test_a_gang_without_members_has_no_pod_group() -> None:
     profile = settings_of("kai-scheduler").profiles["kai-scheduler"]
-    assert gang_objects(podgang(), RECORD, profile, NOTHING_KNOWN) == []
+    assert gang_objects(podgang(), RECORD, profile, NO_FACTS) == []
 
 
 REFUSED = {
@@ -355,7 +355,7 @@ def test_a_topology_that_does_not_exist_is_not_written_into_a_group() -> None:
 
 
 def test_a_negative_minimum_becomes_zero_because_KAI_s_schema_allows_no_less() -> None:
-    (group,) = KAI.gang_objects(podgang(member("w", -3)), RECORD, NOTHING_KNOWN)
+    (group,) = KAI.gang_objects(podgang(member("w", -3)), RECORD, NO_FACTS)
     assert group["spec"]["subGroups"] == [{"name": "w", "minMember": 0}]
 
 
@@ -402,6 +402,6 @@ def test_a_pod_group_that_was_lost_under_running_pods_asks_for_no_more_than_run(
 
 def test_released_leaves_keep_their_last_minimum_of_at_least_one() -> None:
     before = translated(podgang(member("a", 3), member("b", 2)))
-    (released,) = KAI.gang_objects(podgang(member("a", 0), member("b", 2), member("c", 0)), RECORD, NOTHING_KNOWN)
+    (released,) = KAI.gang_objects(podgang(member("a", 0), member("b", 2), member("c", 0)), RECORD, NO_FACTS)
     minimums = {group["name"]: group["minMember"] for group in adopted(released, before)["spec"]["subGroups"]}
     assert minimums == {"a": 3, "b": 2, "c": 1}

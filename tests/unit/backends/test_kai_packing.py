@@ -12,7 +12,7 @@ from webhook.backends.kai.backend import KaiBackend
 from webhook.backends.kai.keys import KaiSettings
 from webhook.fit.gang_shapes import GangShape, shape_of_templates, shapes_of_workload
 from webhook.fit.packing import NOTHING_STATED, Packing
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.keys import Record
 from webhook.model.known_objects import KaiLevels, TopologyBinding
 from webhook.model.quantity import Version
@@ -70,7 +70,7 @@ def test_a_domain_is_the_path_of_values_and_a_node_needs_the_label_of_every_leve
     [
         (gang(member("a"), required=RACK), KNOWN),
         (gang(member("a"), required="example.com/row", topology_name="dc"), KNOWN),
-        (gang(member("a"), required=RACK, topology_name="dc"), NOTHING_KNOWN),
+        (gang(member("a"), required=RACK, topology_name="dc"), NO_FACTS),
         (gang(member("a"), required=RACK, topology_name="other"), KNOWN),
     ],
 )

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.strategies import json_values
 from tests.unit.backends.koordinator_gang_objects import CLUSTER, LAYERS, WORKER, found, judged
 from tests.unit.worlds import rules
-from webhook.backends.koordinator.gang_groups import annotated_pod, gather, known, pod, pod_group
+from webhook.backends.koordinator.gang_groups import annotated_pod, gather, pod, pod_group, pod_group_cluster
 from webhook.backends.koordinator.keys import (
     ANNOTATION_MATCH_POLICY_ALIAS,
     ANNOTATION_NAME,
@@ -88,19 +88,19 @@ def test_a_list_of_groups_is_parsed_like_go_does(written: str, expected: list[st
     ],
 )
 def test_all_members_of_a_gang_group_must_have_the_same_list(members: list[Manifest], expected: list[str]) -> None:
-    assert found(pod_group("leader", "leader", "worker"), known(*members)) == expected
+    assert found(pod_group("leader", "leader", "worker"), pod_group_cluster(*members)) == expected
 
 
 def test_a_listed_pod_group_must_list_the_others_even_without_other_koordinator_keys() -> None:
     plain = pod_group("worker")
     del plain["metadata"]["annotations"]
-    assert found(plain, known(pod_group("leader", "leader", "worker"))) == ["gang-groups-differ"]
-    assert found(plain, known(pod_group("leader", "leader"))) == []
+    assert found(plain, pod_group_cluster(pod_group("leader", "leader", "worker"))) == ["gang-groups-differ"]
+    assert found(plain, pod_group_cluster(pod_group("leader", "leader"))) == []
 
 
 def test_an_edit_of_a_list_gets_a_warning_and_does_not_block_the_next_edit() -> None:
     old, new = pod_group("leader", "leader"), pod_group("leader", "leader", "worker")
-    verdict = judged(new, known(old, pod_group("worker", "worker")), old)
+    verdict = judged(new, pod_group_cluster(old, pod_group("worker", "worker")), old)
     assert verdict.allowed
     assert rules(verdict) == ["koordinator/gang-groups-edited"]
 
@@ -114,7 +114,9 @@ def test_an_old_fault_is_a_warning_at_an_update() -> None:
 
 def test_of_a_list_of_ten_thousand_members_only_a_few_are_checked() -> None:
     names = [f"gang-{index}" for index in range(10_000)]
-    verdict = judged(pod_group(names[0], *names), known(*(pod_group(name, *names[:2]) for name in names[:3])))
+    verdict = judged(
+        pod_group(names[0], *names), pod_group_cluster(*(pod_group(name, *names[:2]) for name in names[:3]))
+    )
     assert set(rules(verdict)) == {"koordinator/gang-groups-differ", "koordinator/gang-member-missing"}
     assert len(verdict.findings) == 2
     missing = next(finding for finding in verdict.findings if finding.rule.endswith("missing"))
@@ -123,7 +125,7 @@ def test_of_a_list_of_ten_thousand_members_only_a_few_are_checked() -> None:
 
 @pytest.mark.parametrize("order", ["strict", "any"])
 def test_a_missing_member_is_only_a_warning_because_one_object_must_come_first(order: str) -> None:
-    facts = known(namespaces={"default": Namespace({"rollcall.dev/creation-order": order})})
+    facts = pod_group_cluster(namespaces={"default": Namespace({"rollcall.dev/creation-order": order})})
     verdict = judged(pod_group("leader", "leader", "worker"), facts)
     assert verdict.allowed
     assert rules(verdict) == ["koordinator/gang-member-missing"]
@@ -253,7 +255,7 @@ def test_the_finding_of_an_annotation_that_is_not_a_list_has_a_short_distinct_te
 
 def test_a_gang_s_name_of_any_length_is_shortened_in_messages() -> None:
     named = pod(annotations={ANNOTATION_NAME: "w" * 200_000})
-    (finding,) = judged(named, known()).findings
+    (finding,) = judged(named, pod_group_cluster()).findings
     assert finding.rule == "koordinator/gang-min-available"
     assert finding.absent is not None
     assert len(str(finding.absent.key)) < 253
@@ -261,12 +263,12 @@ def test_a_gang_s_name_of_any_length_is_shortened_in_messages() -> None:
 
 def test_a_network_topology_annotation_needs_a_cluster_topology() -> None:
     group = pod_group(settings=gather(SPINE))
-    assert found(group, known(network_topologies={})) == ["gang-topology-missing"]
+    assert found(group, pod_group_cluster(network_topologies={})) == ["gang-topology-missing"]
     assert found(group, awareNetworkTopology=False) == ["gang-topology-missing"]
     # A tree that koord-scheduler does not build.
     broken = {"default": LAYERS["default"][:2]}
-    assert found(group, known(network_topologies=broken)) == ["gang-topology-missing"]
-    unjudged = judged(group, known()).unjudged
+    assert found(group, pod_group_cluster(network_topologies=broken)) == ["gang-topology-missing"]
+    unjudged = judged(group, pod_group_cluster()).unjudged
     assert [(one.rule, one.needs) for one in unjudged] == [
         ("koordinator/gang-topology-missing", "the ClusterNetworkTopology")
     ]
@@ -282,7 +284,7 @@ def test_two_topologies_with_the_same_meaning_are_equal() -> None:
         return pod_group(name, "leader", "worker", settings=gather(*strategy))
 
     prefer = {"layer": "BlockLayer", "strategy": "PreferGather"}
-    other = known(group("worker", prefer, SPINE), network_topologies=LAYERS)
+    other = pod_group_cluster(group("worker", prefer, SPINE), network_topologies=LAYERS)
     assert found(group("leader", SPINE, prefer), other) == []
     assert found(group("leader", SPINE), other) == ["gang-topology-differs"]
     assert found(pod_group("leader", "leader", "worker"), other) == ["gang-topology-differs"]
@@ -310,7 +312,7 @@ def test_every_annotation_gets_a_verdict(these: dict[str, str], those: dict[str,
     group, other, alone = pod_group("leader"), pod_group("worker"), pod(annotations=these)
     group["metadata"]["annotations"] = these
     other["metadata"]["annotations"] = {**those, GANG_PREFIX + "groups": these.get(GANG_PREFIX + "groups", "")}
-    facts = known(deepcopy(other), network_topologies=LAYERS)
+    facts = pod_group_cluster(deepcopy(other), network_topologies=LAYERS)
     for manifest, old in ((group, None), (group, other), (alone, None)):
         for finding in judged(manifest, facts, old).findings:
             # It can be sent, whatever was in it.

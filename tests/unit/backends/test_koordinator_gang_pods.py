@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.backends.koordinator_gang_objects import WORKER, found, judged
 from tests.unit.worlds import rules
-from webhook.backends.koordinator.gang_groups import annotated_pod, known, pod, pod_group
+from webhook.backends.koordinator.gang_groups import annotated_pod, pod, pod_group, pod_group_cluster
 from webhook.backends.koordinator.keys import (
     ANNOTATION_MINIMUM,
     ANNOTATION_NAME,
@@ -27,7 +27,7 @@ from webhook.model.known_objects import Namespace
 def test_a_pod_can_be_created_before_its_pod_group_unless_the_namespace_is_strict(
     labels: Mapping[str, str], allowed: bool
 ) -> None:
-    facts = known(namespaces={"default": Namespace(labels)})
+    facts = pod_group_cluster(namespaces={"default": Namespace(labels)})
     verdict = judged(pod(labels=WORKER), facts)
     assert verdict.allowed is allowed
     assert rules(verdict) == ["koordinator/pod-group-missing"]
@@ -94,7 +94,7 @@ def test_a_waiting_time_is_parsed_like_go_does(written: str, expected: list[str]
 def test_a_pod_must_name_one_gang_by_one_key(
     labels: Mapping[str, str], annotations: Mapping[str, str], expected: list[str]
 ) -> None:
-    assert found(pod(labels=labels, annotations=annotations), known(pod_group("known"))) == expected
+    assert found(pod(labels=labels, annotations=annotations), pod_group_cluster(pod_group("known"))) == expected
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from webhook.backends.koordinator.backend import KoordinatorBackend
 from webhook.backends.koordinator.keys import KoordinatorSettings
 from webhook.fit.gang_shapes import GangShape, shapes_of_workload
 from webhook.fit.packing import NOTHING_STATED, Packing, Partition
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.known_objects import TopologyLayer
 from webhook.model.nodes import Nodes, node_of
 from webhook.validators.examples import job
@@ -97,7 +97,7 @@ def test_the_layer_of_the_whole_cluster_restricts_nothing() -> None:
 @pytest.mark.parametrize(
     ("shape", "facts", "settings"),
     [
-        (gang(member("a"), required=RACK), NOTHING_KNOWN, {}),
+        (gang(member("a"), required=RACK), NO_FACTS, {}),
         (gang(member("a"), required=RACK), ClusterFacts(network_topologies={}), {}),
         (gang(member("a"), required=RACK), LAYERS, {"awareNetworkTopology": False}),
         # A layer with two labels: the first that a node has counts.

@@ -17,11 +17,11 @@ from webhook.backends.kube.groups import (
     BASIC,
     OF_1_38,
     branch,
-    child_of,
     composite,
-    known,
+    example_cluster,
     leaf,
     member,
+    parent_fields,
     pod_group,
     root,
     workload,
@@ -69,7 +69,7 @@ JUDGED: dict[str, tuple[Manifest, dict[str, Any], str, str, Action | None, Actio
         None,
     ),
     "a basic group below a gang": (
-        pod_group(**child_of("root"), **BASIC),
+        pod_group(**parent_fields("root"), **BASIC),
         _IN_TREE,
         "kube/tree-gang",
         "spec.schedulingPolicy",
@@ -144,7 +144,7 @@ JUDGED: dict[str, tuple[Manifest, dict[str, Any], str, str, Action | None, Actio
         Action.DENY,
     ),
     "a group with the name of the composite above it": (
-        pod_group("root", **child_of("root")),
+        pod_group("root", **parent_fields("root")),
         _IN_TREE,
         "kube/tree-name",
         "metadata.name",
@@ -186,14 +186,16 @@ def _judged(manifest: Manifest, facts: ClusterFacts, rule: str) -> list[tuple[st
 @pytest.mark.parametrize("case", JUDGED)
 def test_what_1_38_refuses_is_a_warning_before(case: str) -> None:
     manifest, parts, rule, place, before, after = JUDGED[case]
-    for apis, action in ((known().apis, before), (OF_1_38.apis, after)):
-        found = _judged(manifest, replace(known(**parts), apis=apis), rule)
+    for apis, action in ((example_cluster().apis, before), (OF_1_38.apis, after)):
+        found = _judged(manifest, replace(example_cluster(**parts), apis=apis), rule)
         assert found[:1] == ([] if action is None else [(place, action)])
 
 
 def test_a_composite_in_v1beta1_shows_that_the_cluster_is_of_1_38() -> None:
     late = {**composite(**ALL, **BASIC), "apiVersion": f"{GROUP}/v1beta1"}
-    assert _judged(late, replace(known(), apis=None), "kube/disruption-all") == [("spec.disruptionMode", Action.DENY)]
+    assert _judged(late, replace(example_cluster(), apis=None), "kube/disruption-all") == [
+        ("spec.disruptionMode", Action.DENY)
+    ]
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,11 @@ import pytest
 
 from tests.unit.backends.kube_gangs import RECORD, TREE, TWO, V1ALPHA1, V1ALPHA2, V1BETA1, backend, made, podgang
 from tests.unit.worlds import rules, settings_of, validate
-from webhook.backends.kube.groups import known, member, pod_group, root
+from webhook.backends.kube.groups import example_cluster, member, pod_group, root
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Api, PodsClaim, Record, SharedClaim
 from webhook.model.pod_groups import TreeGroup
-from webhook.model.pod_template import MAX_CLAIMS, asked_in
+from webhook.model.pod_template import MAX_CLAIMS, claim_names_in
 from webhook.model.reading import Manifest
 from webhook.model.workload_record import record_of
 from webhook.validators.examples import clique, job_set, pod_clique_set, pod_template, replicated, scaling_group
@@ -108,8 +108,8 @@ def test_a_living_gang_keeps_its_claims(apis: frozenset[Api]) -> None:
 
 
 def test_names_in_the_annotation_are_read_once_and_within_a_limit() -> None:
-    assert asked_in({KEY: " a, b ,,a"}) == ["a", "b"]
-    assert len(asked_in({KEY: ",".join(f"claim-{index}" for index in range(100_000))})) < 500
+    assert claim_names_in({KEY: " a, b ,,a"}) == ["a", "b"]
+    assert len(claim_names_in({KEY: ",".join(f"claim-{index}" for index in range(100_000))})) < 500
     names = [f"c{index}" for index in range(MAX_CLAIMS + 3)]
     every = pods(*({"name": name, "resourceClaimName": name} for name in names))
     assert [one.shared.name for one in record(",".join(names), clique("worker", pod=every)).claims] == names[:4]
@@ -195,6 +195,6 @@ REFUSED: dict[str, tuple[Manifest, list[str]]] = {
 @pytest.mark.parametrize(("manifest", "expected"), REFUSED.values(), ids=REFUSED)
 def test_claims_of_groups_and_pods_of_other_programs_are_judged(manifest: Manifest, expected: list[str]) -> None:
     group = TreeGroup(composite=False, minimum=2, claims=(SharedClaim("gpus", template="node"),))
-    facts = replace(known(pod_groups={"worker": group}, composite_pod_groups={"root": root()}))
+    facts = replace(example_cluster(pod_groups={"worker": group}, composite_pod_groups={"root": root()}))
     verdict = validate(manifest, settings=settings_of("default-scheduler", {"gangScheduling": True}), facts=facts)
     assert [rule for rule in rules(verdict) if "claim" in rule] == expected

@@ -24,7 +24,7 @@ from tests.unit.backends.kube_gangs import (
 )
 from tests.unit.worlds import rules, settings_of, validate
 from webhook.admission.pod_admission import record_with_train_job
-from webhook.backends.kube.groups import known
+from webhook.backends.kube.groups import example_cluster
 from webhook.model.capabilities import Disruption
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Api, Record
@@ -32,7 +32,7 @@ from webhook.model.reading import Manifest
 from webhook.model.workload_record import record_of
 from webhook.validators.examples import clique, job, pod_clique_set
 from webhook.workloads.job import Job
-from webhook.workloads.known_workloads import KnownWorkload
+from webhook.workloads.known_workloads import WorkloadFacts
 from webhook.workloads.opted_in_gang import gangs_of
 from webhook.workloads.pod_clique_set import PodCliqueSet
 
@@ -149,9 +149,9 @@ def test_the_gang_of_a_job_needs_every_pod_and_follows_the_label_of_its_job() ->
 
 
 def test_the_gang_of_a_train_job_follows_the_label_of_its_train_job() -> None:
-    train_jobs = {("default", "train"): KnownWorkload(Record("default-scheduler", disruption="single"))}
+    train_jobs = {("default", "train"): WorkloadFacts(Record("default-scheduler", disruption="single"))}
     facts = ClusterFacts(train_jobs=train_jobs)
-    made_of_it = KnownWorkload(Record("default-scheduler"), train_job=("default", "train"))
+    made_of_it = WorkloadFacts(Record("default-scheduler"), train_job=("default", "train"))
     own = made_of_it._replace(record=Record("default-scheduler", disruption="all"))
     assert record_with_train_job(made_of_it, facts).disruption == "single"
     assert record_with_train_job(own, facts).disruption == "all"
@@ -235,7 +235,7 @@ def test_the_mode_of_a_gang_is_read_from_its_objects(
 @pytest.mark.parametrize("mode", ["all", "single"])
 def test_no_rule_refuses_the_objects_that_are_written(mode: str) -> None:
     settings = settings_of("default-scheduler", {"gangScheduling": True})
-    facts = known()
+    facts = example_cluster()
     for one in made(podgang(*TWO), TREE, disruptionMode=mode):
         found = rules(validate({**one, "metadata": {**one["metadata"], "labels": {}}}, settings=settings, facts=facts))
         assert [rule for rule in found if rule.startswith("kube/disruption")] == []

@@ -15,7 +15,7 @@ from webhook.backends.kube.workload_api import KubeSettings
 from webhook.fit.domains import NO_DOMAIN, membership_of
 from webhook.fit.gang_shapes import GangShape
 from webhook.fit.packing import NOTHING_STATED, NodeClass, Packing
-from webhook.model.facts import NOTHING_KNOWN
+from webhook.model.facts import NO_FACTS
 from webhook.model.keys import Api
 from webhook.model.reading import Manifest
 from webhook.offline.fact_files import facts_in
@@ -33,7 +33,7 @@ def _node(name: str, zone: str) -> Manifest:
 
 def packed(shape: GangShape, **settings: Any) -> Packing:
     backend = KubeBackend(KubeSettings(**settings))
-    return backend.packing(shape, NOTHING_KNOWN, NOTHING_STATED)
+    return backend.packing(shape, NO_FACTS, NOTHING_STATED)
 
 
 def test_without_gangs_each_pod_starts_alone() -> None:

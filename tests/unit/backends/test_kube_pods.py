@@ -25,7 +25,7 @@ from webhook import admission
 from webhook.backends.base import GangMember, PodPriority
 from webhook.backends.kube.workload_api import GROUP, Generation, KubeSettings, generation
 from webhook.errors import FactsUnavailable
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.grove import PodGang
 from webhook.model.keys import Api, Record
 from webhook.model.known_objects import PriorityClass
@@ -164,7 +164,7 @@ def test_the_workload_api_version_is_detected_by_the_served_kinds(
 
 
 def test_missing_kinds_are_reported_once_discovery_has_run() -> None:
-    assert backend().init(NOTHING_KNOWN) == ()
+    assert backend().init(NO_FACTS) == ()
     assert backend().init(ClusterFacts(apis=frozenset({COORDINATED}))) == ()
     assert backend().init(ClusterFacts(apis=TREE)) == ()
     (told,) = backend().init(ClusterFacts(apis=NEITHER))

@@ -7,7 +7,17 @@ from typing import Any
 import pytest
 
 from tests.unit.worlds import rules, settings_of, validate
-from webhook.backends.kube.groups import branch, child_of, composite, known, leaf, member, pod_group, root, workload
+from webhook.backends.kube.groups import (
+    branch,
+    composite,
+    example_cluster,
+    leaf,
+    member,
+    parent_fields,
+    pod_group,
+    root,
+    workload,
+)
 from webhook.model.facts import ClusterFacts
 from webhook.model.known_objects import PriorityClass
 from webhook.model.pod_groups import TreeGroup
@@ -23,7 +33,7 @@ WORKER = TreeGroup(composite=False, minimum=2, priority_class="meek")
 
 
 def facts(**parts: Any) -> ClusterFacts:
-    return known(priority_classes=CLASSES, **parts)
+    return example_cluster(priority_classes=CLASSES, **parts)
 
 
 VALUES: dict[str, tuple[Manifest, bool]] = {
@@ -56,15 +66,15 @@ POLICIES: dict[str, tuple[Manifest, ClusterFacts, list[str]]] = {
     "without a class": (pod_group(preemptionPolicy="Never"), facts(), [GROUP]),
     "an unknown one": (pod_group(preemptionPolicy="Sometimes"), facts(), [GROUP]),
     "an unknown class": (pod_group(priorityClassName="new", preemptionPolicy="Never"), facts(), []),
-    "unknown classes": (pod_group(preemptionPolicy="Never"), known(priority_classes=None), []),
+    "unknown classes": (pod_group(preemptionPolicy="Never"), example_cluster(priority_classes=None), []),
     "1.36 has none": (pod_group(version="v1alpha2", priorityClassName="low"), facts(), []),
     "as its parent": (
-        pod_group(**child_of("root"), priorityClassName="meek"),
+        pod_group(**parent_fields("root"), priorityClassName="meek"),
         facts(composite_pod_groups={"root": root(priority_class="meek")}),
         [],
     ),
     "unlike its parent": (
-        pod_group(**child_of("root"), priorityClassName="low"),
+        pod_group(**parent_fields("root"), priorityClassName="low"),
         facts(composite_pod_groups={"root": root(priority_class="meek")}),
         [GROUP],
     ),

@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.worlds import settings_of
 from webhook.config.settings import Settings
-from webhook.model.facts import NOTHING_KNOWN
+from webhook.model.facts import NO_FACTS
 from webhook.offline.judgement import judge
 from webhook.offline.manifests import read_text
 from webhook.offline.worlds import one_world
@@ -46,7 +46,7 @@ def said(text: str, **config: Any) -> list[str]:
     settings: Settings = settings_of("koord-scheduler", config)
     settings = replace(settings, standalone=True, forced="koord-scheduler")
     documents = read_text(text, "all.yaml")
-    facts = one_world(NOTHING_KNOWN, documents, settings.kinds)
+    facts = one_world(NO_FACTS, documents, settings.kinds)
     verdicts = [one.verdict for document in documents for one in judge(document.manifest, facts, settings)]
     found = ["warns" for one in verdicts for finding in one.findings if finding.rule == RULE]
     return found + ["unknown" for one in verdicts for missing in one.unjudged if missing.rule == RULE]

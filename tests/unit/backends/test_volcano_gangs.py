@@ -12,11 +12,11 @@ from tests.unit.backends.volcano_gangs import RECORD, subgroup, translated
 from tests.unit.worlds import settings_of
 from webhook.backends.base import GangMember
 from webhook.errors import Inexpressible
-from webhook.model.facts import NOTHING_KNOWN
+from webhook.model.facts import NO_FACTS
 from webhook.model.grove import GroveGeneration, PodGang, PodGangNames
 from webhook.model.keys import Record
 from webhook.model.workload_record import record_of
-from webhook.offline.translation import expected_gangs, gang_objects, pod_gangs_of, prepared
+from webhook.offline.translation import expected_gangs, gang_objects, pod_gangs_of, prepared_pod
 from webhook.validators.examples import clique, pod_clique_set, scaling_group
 from webhook.workloads.pod_clique_set import PodCliqueSet
 
@@ -64,8 +64,8 @@ def test_scaling_group_replicas_up_to_the_minimum_join_the_base_gang_and_others_
     record = record_of(workload, "volcano")
     found = [
         desired
-        for gang in expected_gangs(workload, NOTHING_KNOWN, GroveGeneration.LEGACY)
-        for desired in gang_objects(gang, record, profile, NOTHING_KNOWN)
+        for gang in expected_gangs(workload, NO_FACTS, GroveGeneration.LEGACY)
+        for desired in gang_objects(gang, record, profile, NO_FACTS)
     ]
     shared = {"queue": "team-a", "priorityClassName": "high"}
     assert [(group["metadata"]["name"], group["spec"]) for group in found] == [
@@ -109,9 +109,9 @@ def test_a_pod_names_its_gang_s_group_by_both_annotations() -> None:
 
 def test_a_gang_s_pod_and_its_group_use_the_same_name() -> None:
     workload, profile = PodCliqueSet(pod_clique_set()), settings_of("volcano").profiles["volcano"]
-    (expected,) = pod_gangs_of(workload, NOTHING_KNOWN, PodGangNames(GroveGeneration.LEGACY))
-    (group,) = gang_objects(expected.podgang, RECORD, profile, NOTHING_KNOWN)
-    pod = prepared(expected, workload, profile, NOTHING_KNOWN)
+    (expected,) = pod_gangs_of(workload, NO_FACTS, PodGangNames(GroveGeneration.LEGACY))
+    (group,) = gang_objects(expected.podgang, RECORD, profile, NO_FACTS)
+    pod = prepared_pod(expected, workload, profile, NO_FACTS)
     assert pod["spec"]["schedulerName"] == "volcano"
     assert pod["metadata"]["annotations"]["scheduling.k8s.io/group-name"] == group["metadata"]["name"] == "demo-0"
 
@@ -163,7 +163,7 @@ def released(*sizes: int, live: Any) -> dict[str, Any]:
     """The spec for a PodGang of a leader and a worker with these minimums, and another priority than before."""
     backend = settings_of("volcano").profiles["volcano"].backend
     members = [member(name, size) for name, size in zip(("demo-0-leader", "demo-0-worker"), sizes, strict=True)]
-    (desired,) = backend.gang_objects(podgang(*members), Record("volcano", priority_class="other"), NOTHING_KNOWN)
+    (desired,) = backend.gang_objects(podgang(*members), Record("volcano", priority_class="other"), NO_FACTS)
     before, live_before = deepcopy(desired), deepcopy(live)
     spec: dict[str, Any] = backend.adopt(desired, live)["spec"]
     assert (desired, live) == (before, live_before)
@@ -225,7 +225,7 @@ def test_a_gang_without_members_needs_one_pod_because_volcano_takes_zero_for_com
 
 def test_fields_of_the_scheduler_and_others_are_not_sent_and_so_kept() -> None:
     backend = settings_of("volcano").profiles["volcano"].backend
-    (desired,) = backend.gang_objects(podgang(member("demo-0-worker", 2)), RECORD, NOTHING_KNOWN)
+    (desired,) = backend.gang_objects(podgang(member("demo-0-worker", 2)), RECORD, NO_FACTS)
     live = deepcopy(desired)
     live["metadata"]["annotations"] = {"volcano.sh/job-allocated-hypernode": "rack-1"}
     live["metadata"]["resourceVersion"] = "7"

@@ -13,7 +13,7 @@ from webhook.backends.volcano.gangs import is_plain, nodes_of_tier
 from webhook.backends.volcano.keys import HYPER_NODES, VolcanoSettings
 from webhook.fit.gang_shapes import GangShape, shapes_of_workload
 from webhook.fit.packing import NOTHING_STATED, Packing
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.known_objects import HyperNodes
 from webhook.model.nodes import Nodes, node_of
 from webhook.model.reading import Manifest
@@ -106,7 +106,7 @@ def test_a_group_of_several_members_cannot_share_a_hyper_node_so_that_is_left_ou
     ("facts", "settings"),
     [
         (TREE, {"topology": "off"}),
-        (NOTHING_KNOWN, {}),
+        (NO_FACTS, {}),
         (ClusterFacts(hyper_nodes=HyperNodes(), nodes=TREE.nodes, topology_bindings={}), {}),
         (ClusterFacts(hyper_nodes=TREE.hyper_nodes, topology_bindings={}), {}),
         (

@@ -8,7 +8,7 @@ import pytest
 
 from tests.texts import Text
 from tests.unit.worlds import gang_pod, rules, settings_of, validate
-from webhook.admission.decision import in_doubt
+from webhook.admission.decision import doubtful_facts
 from webhook.backends.volcano.keys import HYPER_NODES, PROJECTIONS, QUEUE_FACTS, VolcanoSettings
 from webhook.config.file import settings_from
 from webhook.errors import ConfigurationError
@@ -154,7 +154,7 @@ def test_the_message_names_the_profile_s_default_queue() -> None:
     ],
 )
 def test_only_missing_objects_are_read_live_before_a_refusal(queue: str, needed: tuple[Needed, ...]) -> None:
-    assert in_doubt(validate(on_set(queue), settings=settings_of("volcano"), facts=queues())) == needed
+    assert doubtful_facts(validate(on_set(queue), settings=settings_of("volcano"), facts=queues())) == needed
 
 
 def test_messages_with_long_names_stay_short() -> None:

@@ -11,7 +11,7 @@ from tests.unit.backends.hyper_nodes import ON, PREFERRED, SCALING, SURPLUS, TIE
 from tests.unit.backends.pod_gangs import asks, member, podgang
 from tests.unit.backends.volcano_gangs import subgroup, translated
 from tests.unit.worlds import rules, settings_of, validate
-from webhook.admission.decision import in_doubt
+from webhook.admission.decision import doubtful_facts
 from webhook.errors import Inexpressible
 from webhook.model.facts import ClusterFacts
 from webhook.model.grove import GroveGeneration
@@ -235,7 +235,7 @@ def test_only_missing_hyper_nodes_are_read_live_before_a_refusal(
     manifest: Any, facts: ClusterFacts, needed: tuple[Needed, ...]
 ) -> None:
     verdict = validate(manifest, settings=settings_of("volcano", ON), facts=facts)
-    assert (verdict.allowed, in_doubt(verdict)) == (False, needed)
+    assert (verdict.allowed, doubtful_facts(verdict)) == (False, needed)
 
 
 def test_hyper_nodes_that_a_live_read_finds_prevent_the_refusal() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.unit.worlds import settings_of
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.grove import PodGang
 from webhook.model.keys import Record
 from webhook.offline.translation import gang_objects
@@ -28,7 +28,7 @@ def subgroup(name: str, size: int, tier: int | None = None) -> dict[str, Any]:
 def translated(
     gang: PodGang,
     config: dict[str, Any] | None = None,
-    facts: ClusterFacts = NOTHING_KNOWN,
+    facts: ClusterFacts = NO_FACTS,
     record: Record = RECORD,
     **profile: Any,
 ) -> Any:

@@ -20,7 +20,7 @@ from webhook.config.defaults import default_settings
 from webhook.config.file import settings_from
 from webhook.config.settings import Settings
 from webhook.model import grove
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.offline.fact_files import facts_from
 from webhook.offline.judgement import requests_in
 from webhook.offline.manifests import Document, files_in, read_file, read_text
@@ -43,7 +43,7 @@ def _default_settings() -> Settings:
 
 @cache
 def _default_state() -> ServerState:
-    return ServerState(_default_settings(), NOTHING_KNOWN, None)
+    return ServerState(_default_settings(), NO_FACTS, None)
 
 
 class Case(NamedTuple):
@@ -122,7 +122,7 @@ def agree(rollcall: Run, case: Case, folder: Path, work: Path) -> Agreed:
 
 
 def _arguments(case: Case, folder: Path, work: Path) -> tuple[list[str], ClusterFacts]:
-    arguments, facts = [str(folder)], NOTHING_KNOWN
+    arguments, facts = [str(folder)], NO_FACTS
     if case.profiles is not None:
         (work / "rollcall.json").write_text(json.dumps({**HEAD, "scheduler": case.profiles}))
         arguments += ["--config", str(work / "rollcall.json")]
@@ -191,7 +191,7 @@ def _served_as_checked(case: Case, folder: Path, facts: ClusterFacts, report: di
     body = "\n---\n".join(path.read_text() for path in files_in(folder))
     query = "" if case.option is None else f"?scheduler={case.option}"
     served: httpx.Response
-    plain = case.profiles is None and facts is NOTHING_KNOWN
+    plain = case.profiles is None and facts is NO_FACTS
     state = _default_state() if plain else ServerState(case.settings, facts, None)
     (served,) = ask(state, "POST", f"/check{query}", body)
     assert served.status_code == (200 if report["passed"] else 422)

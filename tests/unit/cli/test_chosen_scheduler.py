@@ -13,7 +13,7 @@ from tests.unit.cli.opted_in_manifests import TRAIN_JOB
 from tests.unit.worlds import request
 from webhook import admission
 from webhook.config.defaults import default_settings
-from webhook.model.facts import NOTHING_KNOWN
+from webhook.model.facts import NO_FACTS
 from webhook.offline.manifests import NO_MANIFEST
 from webhook.validators.examples import pod_clique_set
 
@@ -100,13 +100,13 @@ def test_default_scheduler_without_gangs_is_a_warning_in_every_command(rollcall:
 
 def test_the_webhook_warns_of_a_missing_gang_only_at_creation() -> None:
     settings, manifest = default_settings(), pod_clique_set(labels={"rollcall.dev/scheduler": "default-scheduler"})
-    created = admission.validate(request(manifest), NOTHING_KNOWN, settings)
+    created = admission.validate(request(manifest), NO_FACTS, settings)
     assert [(warning.rule, str(warning.at), warning.value) for warning in created.warnings] == [
         ("kube/no-gang", "metadata.labels[rollcall.dev/scheduler]", "default-scheduler")
     ]
     assert created.warnings[0].why.startswith("gangScheduling is off in ")
     assert len(str(created.warnings[0]).encode()) < 256
-    assert admission.validate(request(manifest, manifest), NOTHING_KNOWN, settings).warnings == ()
+    assert admission.validate(request(manifest, manifest), NO_FACTS, settings).warnings == ()
 
 
 @pytest.mark.parametrize("command", ["check", "explain", "render"])

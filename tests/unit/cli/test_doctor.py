@@ -21,7 +21,7 @@ from webhook.config.settings import Settings
 from webhook.errors import FactsUnavailable
 from webhook.model.reading import Manifest
 from webhook.operations import cluster_facts, snapshot_reader
-from webhook.operations.certificate_checks import certified, signed
+from webhook.operations.certificate_checks import certified_installation, signed_pair
 from webhook.operations.checks import EVERY_CHECK
 from webhook.operations.diagnosis import deployment, examine, namespace
 from webhook.operations.snapshot import BUDGETS, LEASE, Snapshot, Unread
@@ -56,7 +56,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Reads:
 
 def passes(*more: Manifest) -> Snapshot:
     """Nothing is wrong here."""
-    shown = certified(signed())
+    shown = certified_installation(signed_pair())
     runs = deployment("koord-scheduler", "koordinator-sh/koord-scheduler:v1.8.0")
     parts = {
         part: (*found, *(raw for raw in (runs, *more) if part.has(raw, shown.namespace)))

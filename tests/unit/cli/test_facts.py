@@ -13,7 +13,7 @@ import pytest
 from tests.unit.cli.conftest import Run, answer_for_the_cluster, documents
 from tests.unit.cluster.kubeconfigs import kubeconfig
 from tests.unit.cluster.world import World
-from webhook.backends.koordinator.gangs import ELASTIC_QUOTAS, POD_GROUPS_KNOWN
+from webhook.backends.koordinator.gangs import ELASTIC_QUOTAS, POD_GROUP_FACTS
 from webhook.cluster import client
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS
 
@@ -42,7 +42,7 @@ spec:
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     """A cluster with a namespace and a quota, which the commands read."""
-    found = World(POD_CLIQUE_SETS.resource, POD_GANGS.resource, ELASTIC_QUOTAS.resource, POD_GROUPS_KNOWN.resource)
+    found = World(POD_CLIQUE_SETS.resource, POD_GANGS.resource, ELASTIC_QUOTAS.resource, POD_GROUP_FACTS.resource)
     found.put("/api/v1/namespaces", {"metadata": {"name": "team-a", "labels": {"team": "a"}}})
     found.put(QUOTA_PATH, {"metadata": {"namespace": "team-a", "name": "here"}, "spec": {"max": {"cpu": "1"}}})
     answer_for_the_cluster(found, monkeypatch)

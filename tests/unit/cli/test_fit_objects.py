@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from webhook.cli.fit_text import objects_named
+from webhook.cli.fit_text import object_references
 
 NAMED = {
     "job/train": ("jobs", "train"),
@@ -16,11 +16,11 @@ NAMED = {
 
 @pytest.mark.parametrize(("argument", "named"), NAMED.items())
 def test_a_kind_may_have_its_group_as_kubectl_prints_it(argument: str, named: tuple[str, str]) -> None:
-    found = objects_named([argument])
+    found = object_references([argument])
     assert found is not None
     assert [(one.resource.plural, one.name) for one in found] == [named]
 
 
 @pytest.mark.parametrize("argument", ["deploy/job.yaml", "train.yaml", "-", "a b/x", "./job/x"])
 def test_what_may_be_a_file_names_no_object(argument: str) -> None:
-    assert objects_named([argument]) is None
+    assert object_references([argument]) is None

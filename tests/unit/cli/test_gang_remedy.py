@@ -17,7 +17,7 @@ from tests.unit.reconciler.forgetful_scheduler import GROUP, ForgetfulScheduler
 from tests.unit.reconciler.running_reconciler import GANGS, GROUPS
 from tests.unit.worlds import koordinator
 from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, UNREADABLE
-from webhook.gangs.object_plan import GangPlan, plan, to_apply
+from webhook.gangs.object_plan import GangPlan, add_digest, plan
 from webhook.model.facts import ClusterFacts
 from webhook.model.grove import PodGang
 from webhook.model.keys import Record
@@ -42,7 +42,7 @@ def scheduler(monkeypatch: pytest.MonkeyPatch) -> ForgetfulScheduler:
     planned = plan(PodGang(found.cluster.objects[GANGS][0]), facts, koordinator(standalone=False))
     assert isinstance(planned, GangPlan)
     for one in planned.objects:
-        found.cluster.put(GROUPS, {**to_apply(one), "metadata": {**to_apply(one)["metadata"], "uid": "group"}})
+        found.cluster.put(GROUPS, {**add_digest(one), "metadata": {**add_digest(one)["metadata"], "uid": "group"}})
     answer_for_the_cluster(found.cluster, monkeypatch)
     return found
 

@@ -15,7 +15,7 @@ import pytest
 from webhook.config.defaults import default_settings, force_scheduler
 from webhook.config.settings import Settings
 from webhook.errors import InputError
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.known_objects import Namespace
 from webhook.model.projections import key_of
 from webhook.model.reading import Manifest
@@ -141,10 +141,10 @@ def _agree(manifest: Manifest, facts: ClusterFacts, settings: Settings, schedule
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_option_judges_a_workload_of_each_kind_as_its_label_does(kind: str, scheduler: str) -> None:
     if _asks(KINDS[kind]):
-        _agree(KINDS[kind], runtimes() if kind == "TrainJob" else NOTHING_KNOWN, EVERY, scheduler)
+        _agree(KINDS[kind], runtimes() if kind == "TrainJob" else NO_FACTS, EVERY, scheduler)
     naming = deepcopy(KINDS[kind])
     naming_pods(naming, "volcano")
-    _agree(naming, runtimes() if kind == "TrainJob" else NOTHING_KNOWN, EVERY, scheduler)
+    _agree(naming, runtimes() if kind == "TrainJob" else NO_FACTS, EVERY, scheduler)
 
 
 def naming_pods(value: Any, scheduler: str) -> None:
@@ -186,8 +186,8 @@ def test_the_option_judges_every_sample_as_its_label_does(scheduler: str) -> Non
         labelled = [replace(one, manifest=_labelled(one.manifest, scheduler)) for one in documents]
         objects = [raw for one in documents for raw, _ in objects_in(one.manifest)]
         jobs = {str(key_of(raw)[0]) for raw in objects if kind_of(raw).kind == "TrainJob"}
-        facts = one_world(NOTHING_KNOWN, bare, EVERY.kinds)
-        opted_in = _in_namespaces(one_world(NOTHING_KNOWN, labelled, EVERY.kinds), scheduler, jobs)
+        facts = one_world(NO_FACTS, bare, EVERY.kinds)
+        opted_in = _in_namespaces(one_world(NO_FACTS, labelled, EVERY.kinds), scheduler, jobs)
         ours = [_said(one.manifest, facts, forced) for one in bare]
         assert ours == [
             _said(one.manifest, opted_in if jobs else replace(opted_in, namespaces=facts.namespaces), EVERY)
@@ -199,9 +199,9 @@ def test_services_that_ask_for_no_gang_are_not_taken_for_gangs() -> None:
     service = stateful_set(scheduler=None)
     web = {**_labelled(service, None), "kind": "Deployment"}
     for manifest in (service, web):
-        (judgement,) = judge(deepcopy(manifest), NOTHING_KNOWN, force_scheduler(EVERY, "volcano"))
+        (judgement,) = judge(deepcopy(manifest), NO_FACTS, force_scheduler(EVERY, "volcano"))
         assert judgement.verdict.omission is not None
         assert (judgement.judged, judgement.verdict.findings) == (False, ())
         naming_pods(manifest, "volcano")
-        (judgement,) = judge(deepcopy(manifest), NOTHING_KNOWN, force_scheduler(EVERY, "volcano"))
+        (judgement,) = judge(deepcopy(manifest), NO_FACTS, force_scheduler(EVERY, "volcano"))
         assert (judgement.judged, judgement.verdict.scheduler) == (True, "volcano")

@@ -13,7 +13,7 @@ from tests.unit.cluster.kubeconfigs import kubeconfig
 from tests.unit.cluster.scripted import Script, client, failure
 from webhook.certificates.files import CA_FILE, CERTIFICATE_FILE, KEY_FILE, make_development_certificates
 from webhook.cluster import access
-from webhook.cluster.access import find, from_kubeconfig, in_cluster
+from webhook.cluster.access import find_access, kubeconfig_access, pod_access
 from webhook.cluster.client import CREDENTIALS_KEPT_SECONDS
 from webhook.cluster.requests import discovery, watch
 from webhook.errors import AccessError, NotModified, RequestFailed
@@ -31,7 +31,7 @@ def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_in_a_pod_the_token_is_reread_because_kubelet_replaces_it(account: Path) -> None:
-    found = in_cluster(account)
+    found = pod_access(account)
     assert (found.url, found.authorization()) == ("https://10.0.0.1:443", "Bearer first")
     (account / "token").write_text("second\n")
     assert found.authorization() == "Bearer second"
@@ -39,19 +39,19 @@ def test_in_a_pod_the_token_is_reread_because_kubelet_replaces_it(account: Path)
 
 def test_a_pod_in_an_ipv6_cluster_gets_a_valid_url(account: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
-    assert in_cluster(account).url == "https://[fd00::1]:443"
+    assert pod_access(account).url == "https://[fd00::1]:443"
 
 
 @pytest.mark.parametrize("missing", ["token", CA_FILE])
 def test_a_pod_without_a_service_account_gets_an_error_with_a_remedy(account: Path, missing: str) -> None:
     (account / missing).unlink()
     with pytest.raises(AccessError, match=f"{account}.*automountServiceAccountToken"):
-        in_cluster(account)
+        pod_access(account)
 
 
 def test_running_in_a_pod_is_detected(account: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(access, "SERVICE_ACCOUNT", account)
-    assert find().url == "https://10.0.0.1:443"
+    assert find_access().url == "https://10.0.0.1:443"
 
 
 USERS: dict[str, tuple[dict[str, Any], str | None]] = {
@@ -77,7 +77,7 @@ USERS: dict[str, tuple[dict[str, Any], str | None]] = {
 
 @pytest.mark.parametrize(("user", "expected"), USERS.values(), ids=USERS)
 def test_the_credentials_of_a_kubeconfig_are_used(tmp_path: Path, user: dict[str, Any], expected: str | None) -> None:
-    found = from_kubeconfig(kubeconfig(tmp_path, user), None)
+    found = kubeconfig_access(kubeconfig(tmp_path, user), None)
     assert (found.url, found.authorization()) == ("https://cluster:6443", expected)
 
 
@@ -85,17 +85,17 @@ def test_a_client_certificate_is_loaded(tmp_path: Path) -> None:
     make_development_certificates(tmp_path)
     user = {"client-certificate": str(tmp_path / CERTIFICATE_FILE), "client-key": str(tmp_path / KEY_FILE)}
     authority = str(tmp_path / CA_FILE)
-    found = from_kubeconfig(kubeconfig(tmp_path, user, **{"certificate-authority": authority}), "one")
+    found = kubeconfig_access(kubeconfig(tmp_path, user, **{"certificate-authority": authority}), "one")
     assert found.tls.cert_store_stats()["x509_ca"] == 1
     (tmp_path / KEY_FILE).write_text("nothing")
     with pytest.raises(AccessError):
-        from_kubeconfig(kubeconfig(tmp_path, user), None)
+        kubeconfig_access(kubeconfig(tmp_path, user), None)
 
 
 def test_a_token_file_is_reread_after_a_while(tmp_path: Path) -> None:
     clock = PlayedClock()
     (tmp_path / "token").write_text("first\n")
-    found = from_kubeconfig(kubeconfig(tmp_path, {"tokenFile": str(tmp_path / "token")}), None, clock=clock)
+    found = kubeconfig_access(kubeconfig(tmp_path, {"tokenFile": str(tmp_path / "token")}), None, clock=clock)
     assert (found.authorization() or "").strip() == "Bearer first"
     (tmp_path / "token").write_text("second\n")
     clock.move(access.RELOAD_SECONDS)
@@ -107,28 +107,28 @@ def test_a_token_file_is_reread_after_a_while(tmp_path: Path) -> None:
 def test_a_server_that_is_not_a_url_is_reported(tmp_path: Path) -> None:
     path = kubeconfig(tmp_path, {"token": "x"}, server="cluster:6443")
     with pytest.raises(AccessError, match="the server 'cluster:6443' is not a URL"):
-        from_kubeconfig(path, None)
+        kubeconfig_access(path, None)
 
 
 def test_a_mistake_in_a_kubeconfig_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     absent = tmp_path / "absent"
     with pytest.raises(AccessError, match=f"{absent}: "):
-        from_kubeconfig(absent, None)
+        kubeconfig_access(absent, None)
     path = kubeconfig(tmp_path, {})
     with pytest.raises(AccessError, match="context two"):
-        from_kubeconfig(path, "two")
+        kubeconfig_access(path, "two")
     path.write_text("7\n")
     with pytest.raises(AccessError, match=f"{path}: "):
-        from_kubeconfig(path, None)
+        kubeconfig_access(path, None)
     monkeypatch.setenv("KUBECONFIG", str(absent))
     with pytest.raises(AccessError, match=f"{absent}: "):
-        find()
+        find_access()
 
 
 def test_an_invalid_kubeconfig_is_reported_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def why(path: Path | None = tmp_path / "config") -> str:
         with pytest.raises(AccessError) as error:
-            from_kubeconfig(path, None)
+            kubeconfig_access(path, None)
         return str(error.value)
 
     assert why().endswith(f": {tmp_path}/config: no such file")
@@ -161,7 +161,7 @@ def test_a_credential_program_without_credentials_is_an_error(
         }
     }
     with pytest.raises(AccessError, match="no credentials"):
-        from_kubeconfig(kubeconfig(tmp_path, user), None)
+        kubeconfig_access(kubeconfig(tmp_path, user), None)
     assert "secret" not in capfd.readouterr().err
 
 
@@ -199,9 +199,9 @@ def test_the_namespace_of_the_chosen_context_is_read(tmp_path: Path) -> None:
     content = yaml.safe_load(file.read_text())
     named = {"name": "two", "context": {"cluster": "c", "user": "u", "namespace": "team-a"}}
     file.write_text(yaml.safe_dump(content | {"contexts": [*content["contexts"], named]}))
-    assert from_kubeconfig(file, None).namespace is None
-    assert from_kubeconfig(file, "one").namespace is None
-    assert from_kubeconfig(file, "two").namespace == "team-a"
+    assert kubeconfig_access(file, None).namespace is None
+    assert kubeconfig_access(file, "one").namespace is None
+    assert kubeconfig_access(file, "two").namespace == "team-a"
 
 
 @pytest.mark.parametrize("current", [None, "removed"])
@@ -211,9 +211,9 @@ def test_a_named_context_needs_no_current_context(tmp_path: Path, current: str |
     content["contexts"][0]["context"]["namespace"] = "team-a"
     others = {key: value for key, value in content.items() if key != "current-context"}
     file.write_text(yaml.safe_dump(others | ({} if current is None else {"current-context": current})))
-    assert from_kubeconfig(file, content["contexts"][0]["name"]).namespace == "team-a"
+    assert kubeconfig_access(file, content["contexts"][0]["name"]).namespace == "team-a"
     with pytest.raises(AccessError):
-        from_kubeconfig(file, None)
+        kubeconfig_access(file, None)
 
 
 @pytest.mark.parametrize("sent", ["Bearer eyJhbGciOi.secret.token", "Basic dXNlcjpwYXNzd29yZA=="])

@@ -19,7 +19,9 @@ from webhook.model.reading import Manifest
 
 Each = pytest.mark.parametrize("projection", projections(), ids=lambda one: f"{one.part}-{one.resource.api.version}")
 SMALL = NAMESPACES._replace(most=2048)
-OWN = Projection("", ELASTIC_QUOTAS.resource, lambda raw: (key_of(raw), str(raw["metadata"]["labels"])), keyed_by_object=True)
+OWN = Projection(
+    "", ELASTIC_QUOTAS.resource, lambda raw: (key_of(raw), str(raw["metadata"]["labels"])), keyed_by_object=True
+)
 
 
 def steps(act: Callable[[], Any]) -> int:

@@ -19,7 +19,7 @@ from tests.waiting import until
 from webhook.admission.decision import required_facts
 from webhook.backends.koordinator.gangs import PROJECTIONS
 from webhook.cluster import cluster_facts as live_facts
-from webhook.cluster.access import Access, from_kubeconfig
+from webhook.cluster.access import Access, kubeconfig_access
 from webhook.cluster.client import Client
 from webhook.cluster.cluster_facts import LiveFacts
 from webhook.errors import AccessError
@@ -194,4 +194,4 @@ def test_a_kubeconfig_that_is_not_yaml_is_reported_by_path(tmp_path: Path) -> No
     path = tmp_path / "config"
     path.write_text("a: [b\n")
     with pytest.raises(AccessError, match=str(path)):
-        from_kubeconfig(path, None)
+        kubeconfig_access(path, None)

@@ -16,7 +16,7 @@ from tests.trust_cases import HOST, OURS, SERVED, TrustCase, only
 from tests.unit.cluster.kubeconfigs import kubeconfig, version
 from tests.waiting import LIMIT_SECONDS
 from webhook.certificates.files import server_context
-from webhook.cluster.access import Access, from_kubeconfig, in_cluster
+from webhook.cluster.access import Access, kubeconfig_access, pod_access
 from webhook.errors import AccessError, RequestFailed
 
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"
@@ -69,7 +69,7 @@ def proxy_before_an_api_server(*, refuses: bool = False) -> Iterator[ConnectProx
 def proxied(folder: Path, **cluster: Any) -> Access:
     (folder / "ca.crt").write_bytes(only(OURS))
     authority: dict[str, Any] = {"server": f"https://{HOST}", "certificate-authority": "ca.crt"}
-    return from_kubeconfig(kubeconfig(folder, **authority, **cluster), None)
+    return kubeconfig_access(kubeconfig(folder, **authority, **cluster), None)
 
 
 @pytest.fixture(autouse=True)
@@ -115,7 +115,7 @@ def test_a_pod_uses_no_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     (tmp_path / "token").write_text("token")
     with tls_listener(server_context(TrustCase(SERVED, (), b"").pair), ANSWER) as port:
         monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(port))
-        found = in_cluster(tmp_path)
+        found = pod_access(tmp_path)
         assert found.proxy is None
         assert version(found) == {}
 

@@ -14,7 +14,7 @@ from tests.tls_listener import tls_listener
 from tests.trust_cases import ADDRESS, HOST, OURS, REFUSED, SERVED, STRICTER, TRUSTED, TrustCase, only
 from tests.unit.cluster.kubeconfigs import kubeconfig, version
 from webhook.certificates.files import server_context
-from webhook.cluster.access import Access, from_kubeconfig, in_cluster
+from webhook.cluster.access import Access, kubeconfig_access, pod_access
 from webhook.errors import AccessError, RequestFailed
 
 ANSWER = b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 15\r\n\r\n{"minor": "34"}'
@@ -33,7 +33,7 @@ def by_pod(monkeypatch: pytest.MonkeyPatch) -> Find:
         monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(port))
         (folder / "ca.crt").write_bytes(bundle)
         (folder / "token").write_text("token")
-        return in_cluster(folder)
+        return pod_access(folder)
 
     return found
 
@@ -42,7 +42,7 @@ def by_kubeconfig(folder: Path, port: int, bundle: bytes, **cluster: Any) -> Acc
     (folder / "authorities.crt").write_bytes(bundle)
     authorities = {"certificate-authority": "authorities.crt"} if bundle else {}
     path = kubeconfig(folder, **{"server": f"https://{ADDRESS}:{port}", **authorities, **cluster})
-    return from_kubeconfig(path, None)
+    return kubeconfig_access(path, None)
 
 
 def by_name(folder: Path, port: int, bundle: bytes) -> Access:

@@ -12,8 +12,8 @@ from webhook.installation.deployment import workloads
 from webhook.installation.parameters import Options, ReconcilerPlace
 from webhook.installation.rbac import reconciler_access_rules
 from webhook.model.reading import Manifest
-from webhook.operations.diagnosis import Severity, configured, deployment, installed, thing
-from webhook.operations.installation_checks import reconciler_accounts, trusted
+from webhook.operations.diagnosis import Severity, configured, deployment, example_object, installed
+from webhook.operations.installation_checks import reconciler_accounts, trusted_users
 from webhook.operations.snapshot import Snapshot, Unread
 
 OPERATOR = {
@@ -71,7 +71,7 @@ def test_the_reconciler_s_account_is_read_from_its_running_pods() -> None:
         assert reconciler_accounts(running(place)) == {account}
     # Neither of another's, nor of one that is elsewhere.
     other = deployment("other", "rollcall", "rollcall-system")
-    elsewhere = thing("apps/v1", "Deployment", "rollcall-reconciler", within="team-a")
+    elsewhere = example_object("apps/v1", "Deployment", "rollcall-reconciler", within="team-a")
     elsewhere["spec"] = {"template": {"spec": {"containers": [{"name": "r", "args": ["reconcile"]}]}}}
     assert reconciler_accounts(installed(other, elsewhere)) == frozenset()
 
@@ -148,7 +148,7 @@ def test_an_unreadable_account_is_unknown() -> None:
 def test_accounts_of_kube_system_and_other_users_are_not_checked() -> None:
     tenancy = {"exemptUsers": ["alice", "system:serviceaccount:kube-system:backup"]}
     settings = configured({"name": "default-scheduler", "config": {"gangScheduling": True}}, tenancy=tenancy)
-    assert set(trusted(settings)) == {
+    assert set(trusted_users(settings)) == {
         "system:kube-controller-manager",
         "alice",
         "system:serviceaccount:*:grove-operator",

@@ -9,7 +9,7 @@ import pytest
 from tests.texts import Text
 from webhook.config.settings import Settings
 from webhook.model.reading import Manifest
-from webhook.operations.diagnosis import configured, installed, lease, thing
+from webhook.operations.diagnosis import configured, example_object, installed, lease
 from webhook.operations.installation_checks import admission_check
 from webhook.workloads.kueue_integration import CheckMode
 
@@ -21,12 +21,12 @@ STALE = lease(renewTime="2026-09-01T11:30:00.000000Z")
 
 def check(name: str = "gang", controller: str = "rollcall.dev/gang", active: str = "True") -> Manifest:
     status = {"conditions": [{"type": "Active", "status": active}]}
-    return thing(API, "AdmissionCheck", name, spec={"controllerName": controller}, status=status)
+    return example_object(API, "AdmissionCheck", name, spec={"controllerName": controller}, status=status)
 
 
 def queue(name: str, *checks: str) -> Manifest:
     strategy = {"admissionChecks": [{"name": check} for check in checks]}
-    return thing(API, "ClusterQueue", name, spec={"admissionChecksStrategy": strategy})
+    return example_object(API, "ClusterQueue", name, spec={"admissionChecksStrategy": strategy})
 
 
 def found(settings: Settings, *objects: Manifest) -> list[tuple[str, str]]:

@@ -19,12 +19,12 @@ from webhook.operations.diagnosis import (
     configured,
     deployment,
     examine,
+    example_object,
     excepting,
     installed,
     namespace,
     pod_clique_set,
     served,
-    thing,
     webhook_of,
 )
 from webhook.operations.grove_checks import schedulers
@@ -164,8 +164,8 @@ def test_sets_without_a_record_are_reported_by_namespace_with_some_names() -> No
 
 
 def test_workloads_recorded_for_an_unknown_scheduler_are_reported() -> None:
-    job = thing("batch/v1", "Job", "train", {"rollcall.dev/scheduler": "volcano"}, "team-a")
-    unlabelled = thing("batch/v1", "Job", "other", {}, "team-a")
+    job = example_object("batch/v1", "Job", "train", {"rollcall.dev/scheduler": "volcano"}, "team-a")
+    unlabelled = example_object("batch/v1", "Job", "other", {}, "team-a")
     found = reported(installed(job, unlabelled, pod_clique_set("demo", "kai-scheduler")), "gangs/profile")
     assert [said for _, _, said in found] == [
         "1 PodCliqueSet recorded for kai-scheduler, which is not a profile",
@@ -175,7 +175,7 @@ def test_workloads_recorded_for_an_unknown_scheduler_are_reported() -> None:
 
 def test_pods_with_a_podgang_label_that_grove_did_not_create_are_reported() -> None:
     labels = {"grove.io/podgang": "demo-0", "app.kubernetes.io/managed-by": "somebody"}
-    (found,) = reported(installed(thing("v1", "Pod", "a", labels, "team-a")), "gangs/asked-about")
+    (found,) = reported(installed(example_object("v1", "Pod", "a", labels, "team-a")), "gangs/asked-about")
     assert found[2].endswith(": a")
 
 

@@ -9,7 +9,7 @@ from tests.unit.backends.test_kai_aggregate_pod_groups import aggregate
 from tests.unit.doctor.findings import remedies, reported
 from webhook.model.keys import Api
 from webhook.model.reading import Manifest
-from webhook.operations.diagnosis import Severity, configured, installed, pod_clique_set, served, thing
+from webhook.operations.diagnosis import Severity, configured, example_object, installed, pod_clique_set, served
 
 MAPS = served(Api("grove.io", "v1alpha1", "PodGangMap"))
 
@@ -26,7 +26,7 @@ def test_sets_in_the_middle_of_grove_s_migration_are_reported() -> None:
 
 def pod_group(name: str, *, gang: str = "demo-0") -> Manifest:
     labels = {"app.kubernetes.io/managed-by": "rollcall", "grove.io/podgang": gang}
-    found = thing("scheduling.sigs.k8s.io/v1alpha1", "PodGroup", name, labels, "team-a")
+    found = example_object("scheduling.sigs.k8s.io/v1alpha1", "PodGroup", name, labels, "team-a")
     found["metadata"]["ownerReferences"] = [
         {"apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueSet", "name": "demo-0", "uid": "1", "controller": True}
     ]
@@ -34,7 +34,9 @@ def pod_group(name: str, *, gang: str = "demo-0") -> Manifest:
 
 
 def pod_gang(name: str, scheduler: str) -> Manifest:
-    return thing("scheduler.grove.io/v1alpha1", "PodGang", name, {"grove.io/scheduler-name": scheduler}, "team-a")
+    return example_object(
+        "scheduler.grove.io/v1alpha1", "PodGang", name, {"grove.io/scheduler-name": scheduler}, "team-a"
+    )
 
 
 def test_gangs_that_grove_writes_are_counted_by_their_scheduler() -> None:

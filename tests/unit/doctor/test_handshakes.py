@@ -20,7 +20,7 @@ import pytest
 from tests.played import PlayedClock
 from tests.tls_listener import tls_listener
 from webhook.certificates.files import CA_FILE, CERTIFICATE_FILE, KEY_FILE, make_development_certificates
-from webhook.operations.snapshot_reader import Endpoint, SeenEndpoint, clock_offset, look_at
+from webhook.operations.snapshot_reader import Endpoint, SeenEndpoint, clock_offset, observe_endpoints
 
 Serve = Callable[..., int]
 # It stands still.
@@ -46,7 +46,7 @@ def bundle(folder: Path) -> str:
 
 
 def look(endpoint: Endpoint, *bundles: str) -> SeenEndpoint:
-    (seen,) = asyncio.run(look_at([endpoint], bundles, clock=CLOCK))
+    (seen,) = asyncio.run(observe_endpoints([endpoint], bundles, clock=CLOCK))
     return seen
 
 

@@ -11,8 +11,8 @@ from tests.unit.doctor.test_snapshot import ACCESS, OWN, Cluster
 from webhook.config.defaults import default_settings
 from webhook.config.file import settings_from
 from webhook.errors import ConfigurationError
-from webhook.installation.installed_objects import everything
-from webhook.installation.parameters import Options, named_by_content
+from webhook.installation.installed_objects import installed_objects
+from webhook.installation.parameters import Options, name_by_content
 from webhook.model.reading import Manifest
 from webhook.operations.cluster_facts import InstalledSettings, installed_settings
 
@@ -26,8 +26,10 @@ DEPLOYMENT = f"/apis/apps/v1/namespaces/{OWN}/deployments/rollcall"
 
 def manifests(content: str | None = CONFIGURATION, **shadows: str) -> list[Manifest]:
     """An installation, as it is printed."""
-    configuration = None if content is None else named_by_content(content, shadows)
-    return list(everything(default_settings(), Options("rollcall:1", namespace=OWN, configuration=configuration)))
+    configuration = None if content is None else name_by_content(content, shadows)
+    return list(
+        installed_objects(default_settings(), Options("rollcall:1", namespace=OWN, configuration=configuration))
+    )
 
 
 def cluster(*objects: Manifest) -> Cluster:

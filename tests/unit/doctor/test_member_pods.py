@@ -23,12 +23,20 @@ from webhook.model.pod_template import Pod
 from webhook.model.projections import key_of
 from webhook.model.reading import Manifest
 from webhook.operations.api_checks import OF_137
-from webhook.operations.diagnosis import Severity, configured, examine, installed, namespace, pod_clique_set, thing
+from webhook.operations.diagnosis import (
+    Severity,
+    configured,
+    examine,
+    example_object,
+    installed,
+    namespace,
+    pod_clique_set,
+)
 from webhook.operations.neighbour_checks import pods_kept
 from webhook.operations.snapshot import POD_CLIQUE_SETS_PART, Snapshot, Unread
 from webhook.workloads.job import Job
 from webhook.workloads.jobset import JobSet
-from webhook.workloads.known_workloads import KnownWorkload, known_workload
+from webhook.workloads.known_workloads import WorkloadFacts, workload_facts
 from webhook.workloads.leaderworkerset import LeaderWorkerSet
 
 CHECK = "webhooks/pods-kept"
@@ -49,7 +57,7 @@ def pod_clique_set_of(scheduler: str, name: str = "demo", within: str = "team-a"
 def job(**metadata: Any) -> Manifest:
     """A Job of two pods for koord-scheduler."""
     template = {"metadata": {"labels": LABEL}, "spec": {**POD_SPEC, "restartPolicy": "Never"}}
-    found = thing(
+    found = example_object(
         "batch/v1", "Job", "train", LABEL, "team-a", spec={"parallelism": 2, "completions": 2, "template": template}
     )
     found["metadata"] |= {"uid": "7", **metadata}
@@ -58,7 +66,7 @@ def job(**metadata: Any) -> Manifest:
 
 def job_set() -> Manifest:
     """A JobSet of one Job."""
-    raw = thing("jobset.x-k8s.io/v1alpha2", "JobSet", "set", LABEL, "team-a")
+    raw = example_object("jobset.x-k8s.io/v1alpha2", "JobSet", "set", LABEL, "team-a")
     raw["metadata"]["uid"] = "8"
     replicated = {"name": "worker", "replicas": 1, "template": {"spec": job()["spec"]}}
     return {**raw, "spec": {"replicatedJobs": [replicated]}}
@@ -66,7 +74,7 @@ def job_set() -> Manifest:
 
 def leader_worker_set() -> Manifest:
     """A LeaderWorkerSet of one group."""
-    raw = thing("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "serve", LABEL, "team-a")
+    raw = example_object("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "serve", LABEL, "team-a")
     worker = {"metadata": {"labels": LABEL}, "spec": POD_SPEC}
     return {**raw, "spec": {"replicas": 1, "leaderWorkerTemplate": {"size": 2, "workerTemplate": worker}}}
 
@@ -143,11 +151,11 @@ def _opted_in(workloads: tuple[Manifest, ...]) -> dict[str, Any]:
         "JobSet": ("job_sets", JobSet),
         "LeaderWorkerSet": ("leader_worker_sets", LeaderWorkerSet),
     }
-    found: dict[str, dict[Any, KnownWorkload]] = {part: {} for part, _ in views.values()}
+    found: dict[str, dict[Any, WorkloadFacts]] = {part: {} for part, _ in views.values()}
     for raw in workloads:
         if raw["kind"] in views:
             part, view = views[raw["kind"]]
-            found[part][key_of(raw)] = known_workload(view(raw))
+            found[part][key_of(raw)] = workload_facts(view(raw))
     return found
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from tests.texts import Text
 from tests.unit.doctor.findings import remedies, reported, unknown
 from webhook.model.reading import Manifest
-from webhook.operations.diagnosis import Severity, installed, thing
+from webhook.operations.diagnosis import Severity, example_object, installed
 from webhook.operations.snapshot import OPERATOR_GROUPS, Snapshot, Unread, operator_objects, trimmed
 
 CHECK = "gangs/operator-group"
@@ -16,7 +16,7 @@ RAY_JOB = {"apiVersion": "ray.io/v1", "kind": "RayJob", "name": "train", "contro
 
 def cluster(workers: int = 4, name: str = "train", **metadata: object) -> Manifest:
     groups = [{"groupName": "gpu", "replicas": workers, "minReplicas": 0, "maxReplicas": 8, "template": {}}]
-    found = thing("ray.io/v1", "RayCluster", name, within="team-a")
+    found = example_object("ray.io/v1", "RayCluster", name, within="team-a")
     found["metadata"].update(metadata)
     return {**found, "spec": {"headGroupSpec": {"template": {}}, "workerGroupSpecs": groups}}
 
@@ -24,7 +24,7 @@ def cluster(workers: int = 4, name: str = "train", **metadata: object) -> Manife
 def group(
     minimum: int, kind: str = "RayCluster", name: str = "train", system: str = "scheduling.x-k8s.io/v1alpha1"
 ) -> Manifest:
-    found = thing(system, "PodGroup", name, within="team-a", spec={"minMember": minimum})
+    found = example_object(system, "PodGroup", name, within="team-a", spec={"minMember": minimum})
     found["metadata"]["ownerReferences"] = [{"apiVersion": "ray.io/v1", "kind": kind, "name": name}]
     return found
 
@@ -52,7 +52,7 @@ def test_a_workload_in_another_namespace_is_not_the_owner() -> None:
 
 
 def test_the_cluster_that_a_job_has_made_is_compared() -> None:
-    job = thing("ray.io/v1", "RayJob", "train", within="team-a", spec={"rayClusterSpec": cluster(2)["spec"]})
+    job = example_object("ray.io/v1", "RayJob", "train", within="team-a", spec={"rayClusterSpec": cluster(2)["spec"]})
     made = cluster(5, "train-x7k2p", ownerReferences=[RAY_JOB])
     of_job = group(3, "RayJob", system="scheduling.volcano.sh/v1beta1")
     assert not reported(installed(job, of_job), CHECK)

@@ -10,13 +10,13 @@ import pytest
 
 from tests.texts import Text
 from tests.unit.doctor.findings import remedies, reported, unknown
-from webhook.installation.installed_objects import everything
+from webhook.installation.installed_objects import installed_objects
 from webhook.installation.net_policy import net_policy
 from webhook.installation.parameters import Options, ReconcilerPlace
 from webhook.model.reading import Manifest
 from webhook.operations.certificate_checks import HOST
 from webhook.operations.diagnosis import Severity, configured, installed, snapshot, webhook_of
-from webhook.operations.snapshot import MUTATING_WEBHOOKS, Tried, Unread
+from webhook.operations.snapshot import MUTATING_WEBHOOKS, DryRunAnswer, Unread
 from webhook.operations.snapshot_reader import Endpoint, endpoints
 
 MUTATING, VALIDATING = "MutatingWebhookConfiguration m-rollcall", "ValidatingWebhookConfiguration v-rollcall"
@@ -130,20 +130,20 @@ def test_without_the_right_to_read_webhooks_they_are_unknown() -> None:
 
 # As an API server writes it; `rollcall doctor` recognises it by the name of our webhook.
 UNANSWERED = 'failed calling webhook "x.rollcall.dev": EOF'
-ANSWERS: dict[str, tuple[Tried, list[str], list[str]]] = {
+ANSWERS: dict[str, tuple[DryRunAnswer, list[str], list[str]]] = {
     "stored": (
-        Tried({}),
+        DryRunAnswer({}),
         [Text("stored")],
         [],
     ),
-    "refused by the rule": (Tried(None, "rollcall/scheduler-unknown"), [], []),
+    "refused by the rule": (DryRunAnswer(None, "rollcall/scheduler-unknown"), [], []),
     "no answer": (
-        Tried(None, UNANSWERED),
+        DryRunAnswer(None, UNANSWERED),
         [UNANSWERED],
         [],
     ),
     "refused by another webhook": (
-        Tried(None, 'admission webhook "pcs.validating.webhooks.grove.io" denied the request'),
+        DryRunAnswer(None, 'admission webhook "pcs.validating.webhooks.grove.io" denied the request'),
         [],
         [Text('admission webhook "pcs.validating.webhooks.grove.io" denied the request')],
     ),
@@ -152,7 +152,7 @@ ANSWERS: dict[str, tuple[Tried, list[str], list[str]]] = {
 
 @pytest.mark.parametrize(("asked", "wanted", "not_known"), ANSWERS.values(), ids=ANSWERS)
 def test_the_answer_of_the_api_server_to_the_probe_is_interpreted(
-    asked: Tried, wanted: list[str], not_known: list[str]
+    asked: DryRunAnswer, wanted: list[str], not_known: list[str]
 ) -> None:
     known = snapshot(asked=asked)
     assert unknown(known, "webhooks/answered") == not_known
@@ -283,7 +283,7 @@ def test_all_our_manifests_pass_the_registration_checks(name: str) -> None:
     """Only the checks of applied objects, not those of running components."""
     modes = {"self-managed": {"mode": "selfManaged"}}.get(name, {})
     settings = configured(registration={"net": "Deny"}, certificates=modes)
-    snapshot = installed(*everything(settings, OPTIONS[name]), settings=settings, without=_PRINTED)
+    snapshot = installed(*installed_objects(settings, OPTIONS[name]), settings=settings, without=_PRINTED)
     checks = ("webhooks/registered", "webhooks/as-printed", "webhooks/out-of-the-way", "webhooks/registered-twice")
     assert reported(snapshot, *checks, "net/registered", "server/service", "server/disruption-budget") == []
     assert list(endpoints(snapshot)) == [Endpoint(f"10.0.0.{number}", 8443, HOST) for number in (0, 1)]

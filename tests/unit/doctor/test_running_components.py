@@ -18,14 +18,14 @@ from webhook.operations.diagnosis import (
     configured,
     deployment,
     examine,
+    example_object,
     installed,
     lease,
     served,
     snapshot,
-    thing,
 )
 from webhook.operations.scheduler_checks import kai_fixes
-from webhook.operations.snapshot import LEASE, SERVICE, ClockOffset, Tried, Unread
+from webhook.operations.snapshot import LEASE, SERVICE, ClockOffset, DryRunAnswer, Unread
 from webhook.operations.snapshot_reader import endpoints
 
 SERVICE_IS = "Service rollcall-system/rollcall"
@@ -138,7 +138,7 @@ def test_without_gang_objects_a_missing_leader_is_not_reported() -> None:
 
 
 def gated(name: str, created: str, *gates: str) -> Manifest:
-    found = thing("v1", "Pod", name, {"grove.io/podgang": "demo-0"}, "team-a")
+    found = example_object("v1", "Pod", name, {"grove.io/podgang": "demo-0"}, "team-a")
     found["metadata"]["creationTimestamp"] = created
     return {**found, "spec": {"schedulingGates": [{"name": gate} for gate in gates or (GATE,)]}}
 
@@ -205,7 +205,7 @@ def test_with_unknown_discovery_nothing_is_reported() -> None:
 
 
 def test_a_failed_pod_probe_says_nothing_about_gates() -> None:
-    tried = snapshot(settings=configured(GANGS), apis=served(*OF_137), grouped=Tried(None, "quota exceeded"))
+    tried = snapshot(settings=configured(GANGS), apis=served(*OF_137), grouped=DryRunAnswer(None, "quota exceeded"))
     assert unknown(tried, "gates/pod-field") == [Text("quota exceeded")]
     assert reported(replace(tried, grouped=None), "gates/pod-field") == []
 
@@ -259,7 +259,9 @@ def test_a_scheduler_without_replicas_counts_as_not_running() -> None:
 
 
 def kube_lease(renewed: str) -> Manifest:
-    return thing("coordination.k8s.io/v1", "Lease", "kube-scheduler", within="kube-system", spec={"renewTime": renewed})
+    return example_object(
+        "coordination.k8s.io/v1", "Lease", "kube-scheduler", within="kube-system", spec={"renewTime": renewed}
+    )
 
 
 def test_kube_scheduler_is_identified_by_its_lease() -> None:

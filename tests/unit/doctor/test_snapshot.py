@@ -21,8 +21,8 @@ from webhook.errors import FactsUnavailable
 from webhook.model.keys import Api
 from webhook.model.reading import Manifest
 from webhook.operations import snapshot_reader
-from webhook.operations.certificate_checks import HOST, signed
-from webhook.operations.diagnosis import configured, installed, namespace, thing
+from webhook.operations.certificate_checks import HOST, signed_pair
+from webhook.operations.diagnosis import configured, example_object, installed, namespace
 from webhook.operations.kueue_checks import kueue_webhook, running_kueue
 from webhook.operations.snapshot import (
     DEPLOYMENTS,
@@ -34,10 +34,10 @@ from webhook.operations.snapshot import (
     POD_CLIQUE_SETS_PART,
     SECRET,
     ClockOffset,
-    Presented,
+    DryRunAnswer,
+    PresentedCertificate,
     Snapshot,
     SnapshotPart,
-    Tried,
     Unread,
 )
 from webhook.operations.snapshot_reader import Endpoint, SeenEndpoint, endpoints, read_world
@@ -95,7 +95,7 @@ def _group(api: Api) -> dict[str, Any]:
 
 
 def test_existing_objects_are_read_and_missing_ones_are_empty() -> None:
-    cluster = Cluster(namespace("team-a"), thing("grove.io/v1alpha1", "PodCliqueSet", "demo", within="team-a"))
+    cluster = Cluster(namespace("team-a"), example_object("grove.io/v1alpha1", "PodCliqueSet", "demo", within="team-a"))
     snapshot = cluster.read()
     assert [raw["metadata"]["name"] for raw in snapshot.all(NAMESPACES)] == ["team-a"]
     assert [raw["kind"] for raw in snapshot.all(POD_CLIQUE_SETS_PART)] == ["PodCliqueSet"]
@@ -119,8 +119,8 @@ def test_the_doctor_writes_only_dry_runs() -> None:
         GROVE: ("POST", "All"),
         pods: ("POST", "All"),
     }
-    assert snapshot.refusal == Tried(None, "HTTP 422: rollcall/scheduler-unknown")
-    assert snapshot.grouped == Tried({"kind": "Pod", "spec": {}})
+    assert snapshot.refusal == DryRunAnswer(None, "HTTP 422: rollcall/scheduler-unknown")
+    assert snapshot.grouped == DryRunAnswer({"kind": "Pod", "spec": {}})
     assert json.loads(written[pods].content)["spec"]["schedulingGroup"] == {"podGroupName": "rollcall-doctor"}
 
 
@@ -217,7 +217,9 @@ def operator_of(cluster: Cluster, data: Mapping[str, str] | None, code: int = 20
     container = {"name": "grove-operator", "image": "example.com/grove:1"}
     volumes = [{"name": "config", "configMap": {"name": "grove-cm"}}, {"name": "tls", "secret": {"secretName": "x"}}]
     template = {"spec": {"containers": [container], "volumes": volumes}}
-    operator = thing("apps/v1", "Deployment", "grove-operator", within="grove-system", spec={"template": template})
+    operator = example_object(
+        "apps/v1", "Deployment", "grove-operator", within="grove-system", spec={"template": template}
+    )
     cluster.answers[path_of(DEPLOYMENTS)] = (200, {"items": [operator]})
     cluster.answers["/api/v1/namespaces/grove-system/configmaps/grove-cm"] = (code, {"message": "no", "data": data})
     return cluster.read().operator
@@ -265,7 +267,7 @@ def test_the_secret_is_read_only_if_no_server_presents_a_certificate(monkeypatch
         return shown
 
     monkeypatch.setattr(snapshot_reader, "look_at", look)
-    secret = thing("v1", "Secret", "rollcall-tls", data={"tls.crt": "YQ==", "tls.key": "Yg=="})
+    secret = example_object("v1", "Secret", "rollcall-tls", data={"tls.crt": "YQ==", "tls.key": "Yg=="})
     unreachable = Cluster(secret)
     found = unreachable.read().single(SECRET)
     assert found is not None
@@ -273,8 +275,8 @@ def test_the_secret_is_read_only_if_no_server_presents_a_certificate(monkeypatch
     # First a server without the name of the Service; then Rollcall.
     address = "https://10.0.0.1:8443"
     for host, read in (("proxy.example.com", True), (HOST, False)):
-        certificate = signed(host=host).leaf.public_bytes(serialization.Encoding.DER)
-        shown[:] = [SeenEndpoint(Presented(address, HOST, certificate), ClockOffset(address, 1.0))]
+        certificate = signed_pair(host=host).leaf.public_bytes(serialization.Encoding.DER)
+        shown[:] = [SeenEndpoint(PresentedCertificate(address, HOST, certificate), ClockOffset(address, 1.0))]
         reached = Cluster(secret)
         snapshot = reached.read()
         assert (path_of(SECRET) in [request.url.path for request in reached.asked]) is read

@@ -10,7 +10,7 @@ from tests.texts import Text
 from webhook.model.reading import Manifest
 from webhook.operations.checks import EVERY_CHECK
 from webhook.operations.diagnosis import examine, installed
-from webhook.operations.snapshot import ENDPOINT_SLICES, Snapshot, Tried, Unread
+from webhook.operations.snapshot import ENDPOINT_SLICES, DryRunAnswer, Snapshot, Unread
 from webhook.operations.webhook_checks import cause_of
 
 CALL = 'Post "https://rollcall.rollcall-system.svc:443/mutate?timeout=5s"'
@@ -97,6 +97,6 @@ def test_an_external_server_is_named_by_its_url() -> None:
 def test_the_check_quotes_the_api_server_and_names_the_cause() -> None:
     message = f"HTTP 500: Internal error occurred: {FAILED}: {CALL}: context deadline exceeded"
     checks = [check for check in EVERY_CHECK if check.id == "webhooks/answered"]
-    (found,) = examine(replace(on(8443), refusal=Tried(None, message)), checks).problems
+    (found,) = examine(replace(on(8443), refusal=DryRunAnswer(None, message)), checks).problems
     assert found.symptom.observation == message
     assert "docs/how-to/managed-clusters.md" in found.symptom.remedy

@@ -8,7 +8,7 @@ import pytest
 
 from webhook.model.fields import FieldPath
 from webhook.model.grove import GroveGeneration
-from webhook.offline.gang_tree import carried, gang_tree
+from webhook.offline.gang_tree import device_words, gang_tree
 from webhook.validators.examples import clique, pod_clique_set
 from webhook.workloads.opted_in_workload import template_at
 from webhook.workloads.pod_clique_set import PodCliqueSet
@@ -39,7 +39,7 @@ def container(**amounts: str) -> dict[str, Any]:
 )
 def test_devices_and_claims_of_a_pod(spec: dict[str, Any], expected: list[str]) -> None:
     template = template_at({"spec": spec}, FieldPath())
-    assert list(carried(template)) == expected
+    assert list(device_words(template)) == expected
 
 
 def test_a_clique_carries_what_its_pods_request() -> None:

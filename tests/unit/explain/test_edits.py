@@ -13,7 +13,7 @@ from tests.strategies import pod_clique_sets
 from tests.unit.worlds import request, settings_of, three_schedulers, validate
 from webhook.admission.opinion import OpinionAnswer
 from webhook.model.admission_request import applied
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.fields import SPEC, FieldPath, Item
 from webhook.model.findings import Finding
 from webhook.model.known_objects import KaiQueue, Quota
@@ -33,7 +33,7 @@ CLIQUES = "spec.template.cliques"
 Expected = list[tuple[str, Any, Any]]
 
 
-def edit_for(manifest: Manifest, scheduler: str, facts: ClusterFacts = NOTHING_KNOWN) -> Edit | None:
+def edit_for(manifest: Manifest, scheduler: str, facts: ClusterFacts = NO_FACTS) -> Edit | None:
     found = explain(request(manifest), facts, three_schedulers())
     return next(view.edit for view in found.views if view.scheduler == scheduler)
 
@@ -142,7 +142,7 @@ def test_the_smallest_edit_is_found(scheduler: str, manifest: Manifest, expected
     ids=["devices", "what containers request", "whole cliques", "nothing there", "no replicas"],
 )
 def test_harmful_edits_are_not_offered(scheduler: str, manifest: Manifest) -> None:
-    found = explain(request(manifest), NOTHING_KNOWN, three_schedulers())
+    found = explain(request(manifest), NO_FACTS, three_schedulers())
     view = next(view for view in found.views if view.scheduler == scheduler)
     if view.opinion.answer is OpinionAnswer.REFUSED:
         assert view.edit is None
@@ -263,7 +263,7 @@ def test_the_edit_search_of_a_huge_set_is_bounded() -> None:
 def test_every_edit_that_is_shown_makes_the_workload_allowed(manifest: Manifest) -> None:
     every = three_schedulers()
     before = deepcopy(manifest)
-    for view in explain(request(manifest), NOTHING_KNOWN, every).views:
+    for view in explain(request(manifest), NO_FACTS, every).views:
         if view.edit is None:
             continue
         patch = [change.as_patch() for change in view.edit.changes]

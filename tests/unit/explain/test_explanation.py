@@ -12,7 +12,7 @@ from tests.unit.worlds import koordinator, request, settings_of, three_scheduler
 from webhook.admission.opinion import OpinionAnswer, could_run
 from webhook.config.settings import Settings
 from webhook.model.capabilities import Capability
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.findings import Action
 from webhook.model.keys import Api
 from webhook.model.known_objects import PriorityClass, Quota
@@ -28,7 +28,7 @@ PREFERRED = pod_clique_set(topologyConstraint=preferred("rack"))
 MINIMUM = pod_clique_set(clique("worker", replicas=4, minimum=2))
 
 
-def explained(manifest: Manifest, settings: Settings | None = None, facts: ClusterFacts = NOTHING_KNOWN) -> Explanation:
+def explained(manifest: Manifest, settings: Settings | None = None, facts: ClusterFacts = NO_FACTS) -> Explanation:
     return explain(request(manifest), facts, settings or three_schedulers())
 
 
@@ -171,7 +171,7 @@ def test_the_explanation_says_what_chose_the_scheduler(labels: dict[str, str], e
 
 
 def test_a_malformed_object_is_refused_with_its_fields() -> None:
-    (found,) = explain_document({**pod_clique_set(), "spec": {"replicas": "one"}}, NOTHING_KNOWN, three_schedulers())
+    (found,) = explain_document({**pod_clique_set(), "spec": {"replicas": "one"}}, NO_FACTS, three_schedulers())
     said = found.explanation.as_json()
     assert (said["answer"], said["schedulers"], said["gangs"], said["scheduler"]) == ("refused", [], None, None)
     assert [one["field"] for one in said["findings"]] == ["spec.replicas"]
@@ -280,7 +280,7 @@ def test_a_named_scheduler_would_admit_the_workload(manifest: Manifest) -> None:
 @given(json_objects)
 def test_any_object_can_be_explained(manifest: dict[str, Any]) -> None:
     manifest = {**manifest, "apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueSet"}
-    for found in explain_document(manifest, NOTHING_KNOWN, three_schedulers()):
+    for found in explain_document(manifest, NO_FACTS, three_schedulers()):
         found.explanation.as_json()
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from webhook.fit.verdict import amount, amount_of, counted, sentence_list
+from webhook.fit.verdict import amount_text, count_text, resource_amount_text, sentence_list
 
 
 @pytest.mark.parametrize(
@@ -20,12 +20,16 @@ from webhook.fit.verdict import amount, amount_of, counted, sentence_list
     ],
 )
 def test_amounts_are_written_as_kubernetes_writes_them(resource: str, number: int, shown: str) -> None:
-    assert amount(resource, number) == shown
-    assert amount_of(resource, number) == f"{shown} {resource}"
+    assert amount_text(resource, number) == shown
+    assert resource_amount_text(resource, number) == f"{shown} {resource}"
 
 
 def test_numbers_agree_with_their_nouns() -> None:
-    assert [counted(1, "pod"), counted(2, "pod"), counted(2, "entry", "entries")] == ["1 pod", "2 pods", "2 entries"]
+    assert [count_text(1, "pod"), count_text(2, "pod"), count_text(2, "entry", "entries")] == [
+        "1 pod",
+        "2 pods",
+        "2 entries",
+    ]
     assert [sentence_list(words) for words in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == [
         "",
         "a",

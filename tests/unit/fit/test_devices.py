@@ -70,7 +70,10 @@ def in_slices(*slices: dict[str, Any]) -> NodeDevices:
 
 def test_a_node_has_the_devices_of_its_slices() -> None:
     found = in_slices(sliced("n1", 8), sliced("n2", 4))
-    assert (found.devices_of("n1"), found.devices_of("n2")) == ({DRIVER: 8, ALL_DRIVERS: 8}, {DRIVER: 4, ALL_DRIVERS: 4})
+    assert (found.devices_of("n1"), found.devices_of("n2")) == (
+        {DRIVER: 8, ALL_DRIVERS: 8},
+        {DRIVER: 4, ALL_DRIVERS: 4},
+    )
     assert found.drivers == {DRIVER}
 
 

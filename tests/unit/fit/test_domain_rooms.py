@@ -5,8 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.unit.fit.gangs_in_racks import GPU, RACK, gang, nodes, racks, running
-from webhook.fit.domains import DomainRoom, domain_rooms_of, in_order, partitions_of, requested, roles_of
-from webhook.fit.feasibility import Usage, counted_by, free_room
+from webhook.fit.domains import (
+    DomainRoom,
+    domain_rooms_of,
+    partitions_of,
+    requested_resources,
+    roles_of,
+    sort_for_table,
+)
+from webhook.fit.feasibility import Usage, amount_reader, free_room
 from webhook.fit.packing import KAI, OWN_VALUE, GroupNeed, Packing, Partition, Room
 from webhook.model.node_pods import Reservation
 
@@ -77,7 +84,7 @@ def test_the_outer_domain_comes_before_the_inner_one() -> None:
     packing = Packing((GroupNeed("both", (inner,), 1, RACK),))
     assert partitions_of(packing) == (RACK, host)
     assert [one.name for one in roles_of(packing.sets)] == ["worker"]
-    assert requested(packing) == {GPU, "pods"}
+    assert requested_resources(packing) == {GPU, "pods"}
 
 
 def test_the_free_room_keeps_the_rest_of_reservations_and_leaves_out_closed_nodes() -> None:
@@ -96,7 +103,7 @@ def test_a_gang_that_is_gone_uses_nothing() -> None:
 
 def test_kai_counts_every_gpu_as_one_of_the_nodes_and_in_parts() -> None:
     room = racks(a=1)
-    usage = Usage(running({"team-a/old/p1": ("a1", 6)}), counted=counted_by(KAI))
+    usage = Usage(running({"team-a/old/p1": ("a1", 6)}), counted=amount_reader(KAI))
     capacity = {GPU: 8, "thousandths of nvidia.com/gpu": 8000}
     [left] = free_room(Room(tuple(one._replace(capacity=capacity) for one in room.classes)), usage).classes
     assert left.capacity == {GPU: 2, "thousandths of nvidia.com/gpu": 2000}
@@ -110,4 +117,4 @@ def test_a_device_that_is_broken_is_not_free() -> None:
 
 def test_devices_come_first_and_pod_slots_last() -> None:
     every = ["pods", "memory", "cpu", "nvidia.com/gpu", "hugepages-2Mi", "example.com/nic", "thousandths of x/gpu"]
-    assert in_order(every) == ["example.com/nic", "nvidia.com/gpu", "cpu", "memory", "hugepages-2Mi", "pods"]
+    assert sort_for_table(every) == ["example.com/nic", "nvidia.com/gpu", "cpu", "memory", "hugepages-2Mi", "pods"]

@@ -126,7 +126,9 @@ def test_admission_adds_tolerations_to_a_template_only() -> None:
 
 
 def test_a_node_that_does_not_exist_yet_may_have_any_name_and_any_unknown_label() -> None:
-    asked = Eligibility.from_spec({"nodeSelector": {"kubernetes.io/hostname": "n9"}, **terms(field("In", "n9"))}, stored=True)
+    asked = Eligibility.from_spec(
+        {"nodeSelector": {"kubernetes.io/hostname": "n9"}, **terms(field("In", "n9"))}, stored=True
+    )
     assert not asked.admits(None, LABELS, ())
     assert asked.admits(None, LABELS, (), frozenset({"kubernetes.io/hostname"}))
 

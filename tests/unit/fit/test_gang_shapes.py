@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from webhook.fit.gang_shapes import MOST_LISTED, GangShape, shapes_of_set, shapes_of_workload
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.grove import GroveGeneration
 from webhook.model.known_objects import TopologyBinding
 from webhook.model.reading import Manifest
@@ -115,7 +115,7 @@ def test_up_to_alpha_11_a_further_gang_requires_the_domain_of_its_group_as_a_who
 
 def test_a_domain_whose_binding_is_unknown_is_left_out_and_said_to_be() -> None:
     manifest = pod_clique_set(topologyConstraint=required("rack"))
-    (shape,) = of_set(manifest, NOTHING_KNOWN)
+    (shape,) = of_set(manifest, NO_FACTS)
     assert (shape.required, shape.left_out) == (None, ("the ClusterTopologyBinding dc",))
 
 

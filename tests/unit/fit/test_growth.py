@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from webhook.fit.packing import FIXED, FitSettings, Growth, NodeGrowth, NodeTemplate, growth_of, startup_taints
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.keys import Api
 from webhook.model.kueue_objects import AdmissionCheck
 from webhook.model.nodes import NodeGrower, Nodes, Taint, node_of
@@ -20,7 +20,7 @@ MADE_BY_KARPENTER = ClusterFacts(
 )
 KARPENTER, MACHINES = Api("karpenter.sh", "v1", "NodePool"), Api("cluster.x-k8s.io", "v1beta2", "MachineSet")
 SEEN: dict[str, tuple[ClusterFacts, FitSettings, NodeGrowth]] = {
-    "files that say nothing": (NOTHING_KNOWN, AUTO, FIXED),
+    "files that say nothing": (NO_FACTS, AUTO, FIXED),
     "nothing is there": (NONE, AUTO, FIXED),
     "a NodePool": (POOL, AUTO, NodeGrowth(grows=True, why="Karpenter")),
     "nodes that Karpenter made, in a list of nodes alone": (
@@ -82,4 +82,4 @@ def test_growth_is_stated_or_seen(facts: ClusterFacts, settings: FitSettings, ex
 
 def test_startup_taints_are_those_of_node_pools() -> None:
     assert startup_taints(POOL) == {Taint("setup", "", "NoExecute")}
-    assert startup_taints(NOTHING_KNOWN) == frozenset()
+    assert startup_taints(NO_FACTS) == frozenset()

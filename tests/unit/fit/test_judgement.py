@@ -22,7 +22,7 @@ from tests.unit.fit.gangs import (
 )
 from webhook.fit.feasibility import judge
 from webhook.fit.packing import OWN_VALUE, Ceiling
-from webhook.fit.pod_needs import Apart, DeviceNeed, HostPort, SharedClaimNeed, Spread
+from webhook.fit.pod_needs import AntiAffinity, DeviceNeed, HostPort, SharedClaimNeed, SpreadLimit
 from webhook.fit.verdict import FitAnswer, FitFamily, FitScope, Shortfall, Witness
 
 
@@ -118,8 +118,8 @@ def test_host_ports_conflict_by_number_protocol_and_address(one: HostPort, other
     assert judge(packing(both), room(nodes(1, 8, "a b"))).answer is answer
 
 
-def apart(key: str, *names: str) -> tuple[Apart, ...]:
-    return (Apart(key, frozenset(names), AT),)
+def apart(key: str, *names: str) -> tuple[AntiAffinity, ...]:
+    return (AntiAffinity(key, frozenset(names), AT),)
 
 
 def test_pods_apart_by_zone_need_a_zone_each() -> None:
@@ -161,14 +161,14 @@ def test_the_term_of_either_pod_keeps_two_apart() -> None:
 
 
 def test_a_spread_limits_the_pods_of_each_value() -> None:
-    spread = role("worker", 1, spread=(Spread(ZONE, 5, 2, AT),))
+    spread = role("worker", 1, spread=(SpreadLimit(ZONE, 5, 2, AT),))
     zones = room(*(nodes(3, 8, labels={ZONE: zone}) for zone in "ab"), nodes(9, 8))
     assert judge(packing(pods(spread, 4)), zones).answer is FitAnswer.FITS
     assert judge(packing(pods(spread, 5)), zones).answer is FitAnswer.NEVER
 
 
 def test_a_spread_over_as_many_values_as_there_are_proves_nothing() -> None:
-    spread = role("worker", 1, spread=(Spread(ZONE, 2, 2, AT),))
+    spread = role("worker", 1, spread=(SpreadLimit(ZONE, 2, 2, AT),))
     zones = room(*(nodes(3, 8, labels={ZONE: zone}) for zone in "ab"))
     assert judge(packing(pods(spread, 5)), zones).answer is FitAnswer.UNKNOWN
 

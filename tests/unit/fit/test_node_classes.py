@@ -27,7 +27,7 @@ from webhook.fit.packing import (
     PodReading,
     Room,
 )
-from webhook.fit.pod_needs import Apart, DeviceNeed, Eligibility, PodNeeds, Requirement, Spread
+from webhook.fit.pod_needs import AntiAffinity, DeviceNeed, Eligibility, PodNeeds, Requirement, SpreadLimit
 from webhook.fit.resource_requests import GPU_MEMORY, GPU_PARTS, UNBOUNDED, DevicesByNode, NodeDevices
 from webhook.model.facts import ClusterFacts
 from webhook.model.keys import Api
@@ -137,8 +137,8 @@ MANY = [node_manifest(f"n{number:03}", labels={"rack": f"r{number % 2}"}) for nu
 @pytest.mark.parametrize(
     ("one", "within"),
     [
-        (role(apart=(Apart(HOST, frozenset({"worker"}), AT),)), None),
-        (role(spread=(Spread(HOST, 200, 1, AT),)), None),
+        (role(apart=(AntiAffinity(HOST, frozenset({"worker"}), AT),)), None),
+        (role(spread=(SpreadLimit(HOST, 200, 1, AT),)), None),
         (role(), Partition("host", (HOST,))),
     ],
     ids=["apart", "spread", "partition"],
@@ -151,7 +151,7 @@ def test_many_nodes_with_a_value_each_are_one_class(one: PackingRole, within: Pa
 
 
 def test_a_role_that_names_some_of_many_nodes_tells_them_apart() -> None:
-    one = role(eligibility=Eligibility(((HOST, "n007"),)), apart=(Apart(HOST, frozenset({"worker"}), AT),))
+    one = role(eligibility=Eligibility(((HOST, "n007"),)), apart=(AntiAffinity(HOST, frozenset({"worker"}), AT),))
     found = room(one, known=facts(*MANY))
     assert [(one.number, one.labels, sorted(one.roles)) for one in found.classes] == [
         (99, {}, []),

@@ -11,7 +11,7 @@ from tests.unit.fit.gangs import AT, GPU, HOST, packing, pods
 from tests.unit.fit.trap_world import node as node_manifest
 from webhook.fit.node_classes import room_of
 from webhook.fit.packing import KAI, KUBE, FitSettings, Growth, Packing, PackingRole, Partition, PodReading, Room
-from webhook.fit.pod_needs import Apart, DeviceNeed, Eligibility, PodNeeds, Requirement, Spread
+from webhook.fit.pod_needs import AntiAffinity, DeviceNeed, Eligibility, PodNeeds, Requirement, SpreadLimit
 from webhook.fit.resource_requests import GPU_MEMORY
 from webhook.model.facts import ClusterFacts
 from webhook.model.nodes import Node, Nodes, node_of
@@ -58,7 +58,12 @@ QUESTIONS: dict[str, tuple[Packing, PodReading]] = {
     "apart and spread": (
         packing(
             pods(
-                role("a", {"cpu": 1}, apart=(Apart("rack", frozenset({"a"}), AT),), spread=(Spread("zone", 2, 2, AT),)),
+                role(
+                    "a",
+                    {"cpu": 1},
+                    apart=(AntiAffinity("rack", frozenset({"a"}), AT),),
+                    spread=(SpreadLimit("zone", 2, 2, AT),),
+                ),
                 2,
             )
         ),

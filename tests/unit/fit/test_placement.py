@@ -4,8 +4,8 @@ import pytest
 
 from tests.unit.fit.gangs import AT, GPU, HOST, RACK, ZONE, gang, nodes, pods, role, room
 from webhook.fit.packing import OWN_VALUE
-from webhook.fit.placement import Spot, holds, placed
-from webhook.fit.pod_needs import Apart, DeviceNeed, HostPort, Spread
+from webhook.fit.placement import Spot, holds, placement_of
+from webhook.fit.pod_needs import AntiAffinity, DeviceNeed, HostPort, SpreadLimit
 from webhook.fit.verdict import PlacedPods
 
 WORKER = role("worker", 4)
@@ -16,7 +16,10 @@ def test_a_placement_holds_and_says_where_each_pod_is() -> None:
     need = gang(pods(WORKER, 3), within=RACK)
     spots = [Spot((0,), 0, 0, 1, 2), Spot((0,), 0, 1, 1, 1)]
     assert holds(spots, need, racks)
-    assert placed(spots, need, racks) == (PlacedPods("worker", "r", "r-0", 2), PlacedPods("worker", "r", "r-1", 1))
+    assert placement_of(spots, need, racks) == (
+        PlacedPods("worker", "r", "r-0", 2),
+        PlacedPods("worker", "r", "r-1", 1),
+    )
 
 
 @pytest.mark.parametrize(
@@ -53,7 +56,7 @@ def test_two_racks_are_not_one() -> None:
 
 
 def test_pods_that_must_be_apart_are() -> None:
-    alone = role("worker", 1, apart=(Apart(ZONE, frozenset({"worker"}), AT),))
+    alone = role("worker", 1, apart=(AntiAffinity(ZONE, frozenset({"worker"}), AT),))
     zones = room(nodes(2, 8, labels={ZONE: "a"}), nodes(1, 8, labels={ZONE: "b"}), nodes(2, 8))
     assert holds([Spot((), 0, 0, 1, 1), Spot((), 1, 0, 1, 1)], pods(alone, 2), zones)
     assert not holds([Spot((), 0, 0, 2, 1)], pods(alone, 2), zones)
@@ -61,7 +64,7 @@ def test_pods_that_must_be_apart_are() -> None:
 
 
 def test_nodes_with_a_value_of_their_own_keep_pods_apart_each() -> None:
-    alone = role("worker", 1, apart=(Apart(HOST, frozenset({"worker"}), AT),))
+    alone = role("worker", 1, apart=(AntiAffinity(HOST, frozenset({"worker"}), AT),))
     hosts = room(nodes(2, 8, labels={HOST: OWN_VALUE}))
     assert holds([Spot((), 0, 0, 2, 1)], pods(alone, 2), hosts)
     assert not holds([Spot((), 0, 0, 1, 2)], pods(alone, 2), hosts)
@@ -73,7 +76,7 @@ def test_ports_devices_and_spreads_are_checked() -> None:
     claim = role("worker", devices=(DeviceNeed("c", 2, AT, "x"),))
     assert holds([Spot((), 0, 0, 1, 2)], pods(claim, 2), room(nodes(1, 8, devices={"": 4, "x": 4})))
     assert not holds([Spot((), 0, 0, 1, 2)], pods(claim, 2), room(nodes(1, 8, devices={"": 4, "x": 3})))
-    spread = role("worker", spread=(Spread(ZONE, 9, 1, AT),))
+    spread = role("worker", spread=(SpreadLimit(ZONE, 9, 1, AT),))
     assert not holds([Spot((), 0, 0, 1, 2)], pods(spread, 2), room(nodes(1, 8, labels={ZONE: "a"})))
     assert not holds([Spot((), 0, 0, 1, 1)], pods(spread, 1), room(nodes(1, 8)))
 

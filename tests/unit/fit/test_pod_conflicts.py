@@ -6,7 +6,17 @@ from typing import Any
 
 import pytest
 
-from webhook.fit.pod_needs import Apart, Eligibility, HostPort, PodNeeds, apart_of, is_sure, mutual, ports_of, spread_of
+from webhook.fit.pod_needs import (
+    AntiAffinity,
+    Eligibility,
+    HostPort,
+    PodNeeds,
+    apart_of,
+    is_sure,
+    mutual_needs,
+    ports_of,
+    spread_of,
+)
 from webhook.model.fields import SPEC
 from webhook.model.pod_template import PodTemplate
 from webhook.model.reading import Malformed
@@ -191,14 +201,17 @@ def test_anti_affinity_of_another_type_is_malformed() -> None:
 
 def test_of_one_sided_anti_affinity_nothing_counts_if_a_scheduler_asks_only_the_newer_pod() -> None:
     """kube-scheduler 1.36 puts `quiet` beside `shy`, which it has just placed: a random run on it has shown this."""
-    of_shy, of_own = Apart(HOST, frozenset({"quiet", "even"}), SPEC), Apart(HOST, frozenset({"even"}), SPEC)
-    of_even, elsewhere = Apart(HOST, frozenset({"shy"}), SPEC), Apart(ZONE, frozenset({"shy"}), SPEC)
-    found = mutual({"shy": needs(of_shy), "quiet": needs(elsewhere), "even": needs(of_even, of_own)})
-    assert found["shy"].apart == (Apart(HOST, frozenset({"even"}), SPEC),)
+    of_shy, of_own = (
+        AntiAffinity(HOST, frozenset({"quiet", "even"}), SPEC),
+        AntiAffinity(HOST, frozenset({"even"}), SPEC),
+    )
+    of_even, elsewhere = AntiAffinity(HOST, frozenset({"shy"}), SPEC), AntiAffinity(ZONE, frozenset({"shy"}), SPEC)
+    found = mutual_needs({"shy": needs(of_shy), "quiet": needs(elsewhere), "even": needs(of_even, of_own)})
+    assert found["shy"].apart == (AntiAffinity(HOST, frozenset({"even"}), SPEC),)
     assert found["quiet"].apart == ()
     assert found["even"].apart == (of_even, of_own)
     assert [bool(one.left_out) for one in found.values()] == [True, True, False]
 
 
-def needs(*apart: Apart) -> PodNeeds:
+def needs(*apart: AntiAffinity) -> PodNeeds:
     return PodNeeds({}, Eligibility(), apart=apart)

@@ -288,7 +288,7 @@ def racks_of_one_name_in_two_zones_are_one_rack_in_either_zone() -> None:
     is_never(of(pods(2, {"cpu": "5"}), required=RACK), *apart, _NETWORK, scheduler="koordinator")
 
 
-@trap(31, instead("webhook.backends.kube.backend.in_no_domain", lambda key, at: Partition(key, (key,), at)))
+@trap(31, instead("webhook.backends.kube.backend.no_domain", lambda key, at: Partition(key, (key,), at)))
 def a_topology_counts_only_with_the_gate_of_the_scheduler() -> None:
     shape = of(pods(2, {"cpu": "5"}), required=RACK)
     is_never(shape, *_RACKS)
@@ -332,7 +332,7 @@ def of_several_children_the_cheapest_are_enough() -> None:
     assert _of_parts(1, nowhere) is FitAnswer.NEVER
 
 
-@trap(35, Mutant("webhook.backends.kube.backend.members_apart", lambda _: _together))
+@trap(35, Mutant("webhook.backends.kube.backend.pack_members_apart", lambda _: _together))
 def groups_of_one_workload_start_one_by_one_before_there_were_trees() -> None:
     shape = of(pods(2, {"cpu": "8"}, "a"), pods(2, {"cpu": "8"}, "b"))
     is_never(shape, *_RACKS)

@@ -25,7 +25,7 @@ from tests.unit.fit.trap_world import (
 )
 from webhook.fit.packing import KAI as KAI_READING
 from webhook.fit.packing import FitSettings, Packing, Partition
-from webhook.fit.pod_needs import Eligibility, Spread
+from webhook.fit.pod_needs import Eligibility, SpreadLimit
 from webhook.fit.verdict import FitAnswer
 from webhook.model.pod_template import total_requests
 from webhook.model.quantity import parse_quantity
@@ -139,7 +139,7 @@ def kai_has_no_topology_spread() -> None:
 def _from_empty(original: Any) -> Any:
     def read(template: Any) -> Any:
         constraints = template.spec.get("topologySpreadConstraints", [])
-        naive = tuple(Spread(one["topologyKey"], 10**6, one["maxSkew"], template.spec_path) for one in constraints)
+        naive = tuple(SpreadLimit(one["topologyKey"], 10**6, one["maxSkew"], template.spec_path) for one in constraints)
         return original(template) or naive
 
     return read

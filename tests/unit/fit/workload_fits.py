@@ -8,7 +8,7 @@ from typing import Any
 from tests.unit.fit.trap_world import FIXED, backend_of
 from tests.unit.worlds import settings_of
 from webhook.fit.verdict import FitVerdict
-from webhook.model.facts import NOTHING_KNOWN
+from webhook.model.facts import NO_FACTS
 from webhook.model.reading import Manifest
 from webhook.offline.fit_report import FitEntry, entries_of
 from webhook.offline.judgement import kind_of
@@ -22,7 +22,7 @@ def entry(text: str, scheduler: str = "coscheduling", config: Manifest | None = 
     """The first gang of the last object in a YAML text; None if no gang is judged."""
     settings = replace(settings_of(backend_of(scheduler, config).name, config or {}), fit=FIXED)
     documents = read_text(text, "all.yaml")
-    facts = replace(one_world(NOTHING_KNOWN, documents, settings.kinds), partial=None)
+    facts = replace(one_world(NO_FACTS, documents, settings.kinds), partial=None)
     raw: Any = documents[-1].manifest
     views = {**settings.kinds.views, ("grove.io", "PodCliqueSet"): PodCliqueSet}
     workload = views[kind_of(raw)[::2]](raw)

@@ -11,7 +11,7 @@ from webhook.config.settings import Settings
 from webhook.gangs.health import GangHealth, Observed, judge
 from webhook.gangs.hold_reasons import GangReason
 from webhook.gangs.members import GangPod, Roster, read_gang_pod
-from webhook.gangs.object_plan import GangPlan, plan, to_apply
+from webhook.gangs.object_plan import GangPlan, add_digest, plan
 from webhook.gangs.pod_reasons import Anchors
 from webhook.gangs.waiting_gang import RoomJudge
 from webhook.model.facts import ClusterFacts
@@ -80,7 +80,7 @@ def in_step(gang: Manifest | None = None, settings: Settings | None = None) -> d
     """The gang's objects by name, as they are once they were written."""
     planned = plan(PodGang(gang or podgang()), FACTS, settings or koordinator(standalone=False))
     assert isinstance(planned, GangPlan)
-    return {one["metadata"]["name"]: to_apply(planned.profile.backend.adopt(one, None)) for one in planned.objects}
+    return {one["metadata"]["name"]: add_digest(planned.profile.backend.adopt(one, None)) for one in planned.objects}
 
 
 def judged(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.unit.backends.pod_gangs import OWNER, POD_GANG_OWNER
-from webhook.gangs.object_plan import holds, in_step, is_ours, left_behind, stranger, to_apply
+from webhook.gangs.object_plan import add_digest, holds, is_in_step, is_ours, left_behind, stranger
 from webhook.model.grove import PodGang
 from webhook.model.reading import Manifest
 
@@ -27,7 +27,7 @@ DESIRED: Manifest = {
 
 def live(**changes: Any) -> Manifest:
     """The object as the API server has it, with what it and others filled in."""
-    found = deepcopy(to_apply(DESIRED))
+    found = deepcopy(add_digest(DESIRED))
     found["metadata"]["labels"]["team"] = "a"
     found["metadata"]["annotations"]["volcano.sh/job-allocated-hypernode"] = "n"
     found["spec"]["queue"] = "default"
@@ -45,7 +45,7 @@ def live(**changes: Any) -> Manifest:
 
 
 def test_fields_added_by_others_are_not_a_difference() -> None:
-    assert in_step(to_apply(DESIRED), live())
+    assert is_in_step(add_digest(DESIRED), live())
 
 
 DIFFERENT = {
@@ -61,17 +61,17 @@ DIFFERENT = {
 
 @pytest.mark.parametrize("found", DIFFERENT.values(), ids=DIFFERENT)
 def test_a_wanted_field_that_is_missing_or_wrong_is_a_difference(found: Manifest) -> None:
-    assert not in_step(to_apply(DESIRED), found)
+    assert not is_in_step(add_digest(DESIRED), found)
 
 
 def test_a_field_that_is_no_longer_wanted_is_a_difference() -> None:
     before = {**DESIRED, "spec": {**DESIRED["spec"], "priorityClassName": "high"}}
-    assert not in_step(to_apply(DESIRED), to_apply(before))
+    assert not is_in_step(add_digest(DESIRED), add_digest(before))
 
 
 def test_the_digest_does_not_depend_on_the_order() -> None:
     turned = {key: DESIRED[key] for key in reversed(DESIRED)}
-    assert to_apply(turned) == to_apply(DESIRED)
+    assert add_digest(turned) == add_digest(DESIRED)
     assert "annotations" not in DESIRED["metadata"], "the argument is left as it is"
 
 

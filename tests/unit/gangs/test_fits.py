@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.unit.worlds import koordinator
-from webhook.fit.feasibility import Now, NowAnswer
+from webhook.fit.feasibility import RoomAnswer, RoomEstimate
 from webhook.gangs.members import GangPod, read_gang_pod
 from webhook.gangs.pod_reasons import tallies
 from webhook.gangs.room import SHAPES_A_LOOK, GangFits
@@ -66,7 +66,7 @@ class Counting(StoredFits):
         self.verdicts += 1
         return super().verdict(gang, facts)
 
-    def now(self, gang: WaitingGang, facts: ClusterFacts, pods: NodePods) -> Now | None:
+    def now(self, gang: WaitingGang, facts: ClusterFacts, pods: NodePods) -> RoomEstimate | None:
         self.estimates += 1
         return super().now(gang, facts, pods)
 
@@ -176,7 +176,7 @@ def test_what_a_gang_lacks_now_is_estimated_from_the_pods_on_nodes() -> None:
     assert world.fits.never(gang()) is None
     found = world.fits.now(gang())
     assert found is not None
-    assert found.answer is NowAnswer.SHORT
+    assert found.answer is RoomAnswer.SHORT
     assert "secret" not in repr(found)
     assert found.why == "3 pods of 8 nvidia.com/gpu; 2 nodes of 8 take one each"
     assert found.leaving is None
@@ -194,7 +194,7 @@ def test_an_estimate_is_kept_until_pods_come_or_go_and_some_time_has_passed() ->
     assert world.fits.look()
     found = world.fits.now(gang())
     assert found is not None
-    assert found.answer is NowAnswer.ROOM
+    assert found.answer is RoomAnswer.ROOM
     world.node_pods.changed = True
     assert not world.fits.look()
 

@@ -13,7 +13,7 @@ from webhook.backends.base import PodChanges
 from webhook.errors import FactsUnavailable
 from webhook.gangs.members import GangPod, read_gang_pod
 from webhook.gangs.object_plan import NameEvidence, gang_of
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.gang_objects import LivingGang
 from webhook.model.grove import PodGang, no_count
 from webhook.model.keys import Record
@@ -90,7 +90,7 @@ def preparing(scheduler: str = "koord-scheduler", config: Mapping[str, Any] | No
     profile = settings_of(scheduler, config, standalone=False).profiles[scheduler]
 
     def prepared(found: GangPod, gang: str) -> PodChanges:
-        member = profile.member(found.namespace, gang, found.podclique, Record(scheduler), NOTHING_KNOWN)
+        member = profile.member(found.namespace, gang, found.podclique, Record(scheduler), NO_FACTS)
         return profile.backend.prepare_pod(member)
 
     return prepared
@@ -241,8 +241,8 @@ def test_without_its_podcliqueset_a_scaled_gang_has_no_earlier_name() -> None:
 
 def test_the_map_of_a_podgang_is_that_of_its_replica() -> None:
     known = PodGangMap("demo-0", ())
-    found = gang_of(PodGang(podgang(NEW)), NameEvidence((), list, None, NOTHING_KNOWN, lambda: None))
+    found = gang_of(PodGang(podgang(NEW)), NameEvidence((), list, None, NO_FACTS, lambda: None))
     here, elsewhere = (ClusterFacts(pod_gang_maps={(namespace, "demo-0"): known}) for namespace in ("team-a", "team-b"))
     assert here.pod_gang_map(found.namespace, found.labels) is known
     assert elsewhere.pod_gang_map(found.namespace, found.labels) is None
-    assert NOTHING_KNOWN.pod_gang_map(found.namespace, found.labels) is None
+    assert NO_FACTS.pod_gang_map(found.namespace, found.labels) is None

@@ -16,7 +16,7 @@ from webhook.backends.koordinator.keys import POD_GROUP
 from webhook.gangs.key import gang_of_object, whose_object
 from webhook.gangs.pod_watches import Controllers, GangPods
 from webhook.gangs.stores import Store
-from webhook.model.place import OF_GROVE
+from webhook.model.place import GROVE_POD_CONTROLLERS
 from webhook.model.pod_template import Pod
 from webhook.model.projections import Resource
 from webhook.model.reading import Manifest
@@ -90,8 +90,8 @@ def test_a_pod_on_a_node_takes_at_most_two_kilobytes() -> None:
 
 
 async def test_a_pod_clique_takes_a_third_of_a_kilobyte() -> None:
-    found = Controllers(client(Script()), OF_GROVE, lambda _: None, lambda: None, lambda _: None)
-    found.follow({resource.api for resource in OF_GROVE})
+    found = Controllers(client(Script()), GROVE_POD_CONTROLLERS, lambda _: None, lambda: None, lambda _: None)
+    found.follow({resource.api for resource in GROVE_POD_CONTROLLERS})
     watch = next(watch for kind, watch in found.watches() if kind == "PodClique")
     empty = bytes_of(found)
     for _, member in members():

@@ -13,12 +13,12 @@ from webhook.config.file import settings_from
 from webhook.errors import FactsUnavailable, Inexpressible
 from webhook.gangs.object_plan import GangPlan, SkipReason, plan
 from webhook.model.capabilities import VOLCANO_QUEUE
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.grove import PodGang
 from webhook.model.keys import Record
 from webhook.workloads.job import Job
 from webhook.workloads.jobset import JobSet
-from webhook.workloads.known_workloads import KnownWorkload
+from webhook.workloads.known_workloads import WorkloadFacts
 from webhook.workloads.opted_in_gang import OptedInGang, gangs_of
 from webhook.workloads.opted_in_workload import OptedInWorkload
 
@@ -48,9 +48,9 @@ def test_the_objects_are_for_the_scheduler_that_the_workload_recorded() -> None:
 
 
 def test_a_podgang_without_a_workload_names_its_scheduler_itself() -> None:
-    planned = plan(podgang({"rollcall.dev/scheduler": "koord-scheduler"}), NOTHING_KNOWN, SETTINGS)
+    planned = plan(podgang({"rollcall.dev/scheduler": "koord-scheduler"}), NO_FACTS, SETTINGS)
     assert isinstance(planned, GangPlan)
-    assert plan(podgang({}), NOTHING_KNOWN, SETTINGS) is SkipReason.UNRECORDED
+    assert plan(podgang({}), NO_FACTS, SETTINGS) is SkipReason.UNRECORDED
 
 
 ALONE = {
@@ -78,15 +78,15 @@ def test_gangs_of_another_system_are_skipped(gang: PodGang, facts: ClusterFacts,
 @pytest.mark.parametrize("why", [SkipReason.LEAVING, SkipReason.GROVE, SkipReason.EXTERNAL])
 def test_an_empty_podgang_that_is_leaving_or_of_another_writer_is_skipped_for_that(why: SkipReason) -> None:
     (gang,) = (gang for gang, _, reason in ALONE.values() if reason is why)
-    assert plan(gang, NOTHING_KNOWN, SETTINGS, empty=True) is why
+    assert plan(gang, NO_FACTS, SETTINGS, empty=True) is why
 
 
-@pytest.mark.parametrize("facts", [NOTHING_KNOWN, recorded_for("koord-scheduler"), recorded_for(None)])
+@pytest.mark.parametrize("facts", [NO_FACTS, recorded_for("koord-scheduler"), recorded_for(None)])
 def test_an_empty_podgang_is_skipped_whatever_is_known_of_its_workload(facts: ClusterFacts) -> None:
     assert plan(podgang(), facts, SETTINGS, empty=True) is SkipReason.EMPTY
 
 
-@pytest.mark.parametrize("facts", [NOTHING_KNOWN, ClusterFacts(pod_clique_sets={})])
+@pytest.mark.parametrize("facts", [NO_FACTS, ClusterFacts(pod_clique_sets={})])
 def test_the_plan_waits_for_an_unknown_workload(facts: ClusterFacts) -> None:
     with pytest.raises(FactsUnavailable, match="PodCliqueSet team-a/demo "):
         plan(podgang(), facts, SETTINGS)
@@ -110,7 +110,7 @@ def opted_in_gang(workload: type[OptedInWorkload], raw: dict[str, Any], schedule
 
 def test_the_gang_of_an_opted_in_workload_is_never_empty() -> None:
     gang = opted_in_gang(Job, job(), "koord-scheduler")
-    assert plan(gang, NOTHING_KNOWN, SETTINGS, empty=True) == plan(gang, NOTHING_KNOWN, SETTINGS)
+    assert plan(gang, NO_FACTS, SETTINGS, empty=True) == plan(gang, NO_FACTS, SETTINGS)
 
 
 def test_a_job_set_without_a_queue_uses_the_queue_of_its_train_job() -> None:
@@ -118,7 +118,7 @@ def test_a_job_set_without_a_queue_uses_the_queue_of_its_train_job() -> None:
     reference = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "name": "x", "controller": True}
     made["metadata"]["ownerReferences"] = [reference]
     queues = ((VOLCANO_QUEUE, "research"),)
-    facts = ClusterFacts(train_jobs={("team-a", "x"): KnownWorkload(Record("volcano", queues=queues))})
+    facts = ClusterFacts(train_jobs={("team-a", "x"): WorkloadFacts(Record("volcano", queues=queues))})
     planned = plan(opted_in_gang(JobSet, made, "volcano"), facts, settings_of("volcano", standalone=False))
     assert isinstance(planned, GangPlan)
     (group,) = planned.objects
@@ -145,10 +145,10 @@ def test_objects_of_a_job_that_are_not_rollcall_s_are_skipped(
 ) -> None:
     document = configuration_of("koord-scheduler", "kai-scheduler")
     gang = opted_in_gang(Job, job(**spec), scheduler)
-    assert plan(gang, NOTHING_KNOWN, settings_from(document, "test")) is why
+    assert plan(gang, NO_FACTS, settings_from(document, "test")) is why
 
 
 def test_a_job_whose_scheduler_has_no_gangs_needs_no_objects() -> None:
-    planned = plan(opted_in_gang(Job, job(), "default-scheduler"), NOTHING_KNOWN, SETTINGS)
+    planned = plan(opted_in_gang(Job, job(), "default-scheduler"), NO_FACTS, SETTINGS)
     assert isinstance(planned, GangPlan)
     assert planned.objects == []

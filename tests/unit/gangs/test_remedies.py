@@ -10,7 +10,7 @@ import pytest
 from tests.texts import Text
 from tests.unit.gangs.judged_gangs import in_step, judged, observed, pod, podgang, whole
 from webhook.backends.base import Wake
-from webhook.fit.feasibility import Now, NowAnswer
+from webhook.fit.feasibility import RoomAnswer, RoomEstimate
 from webhook.fit.verdict import Witness
 from webhook.gangs.hold_reasons import GangReason, HoldReason
 from webhook.gangs.members import GangPod, Roster, Unscheduled
@@ -29,14 +29,14 @@ LABEL = "pod-group.scheduling.sigs.k8s.io"
 class Estimate:
     """Says the same of every gang."""
 
-    def __init__(self, answer: NowAnswer) -> None:
+    def __init__(self, answer: RoomAnswer) -> None:
         self.answer = answer
 
     def never(self, _: WaitingGang) -> Witness | None:
         return None
 
-    def now(self, _: WaitingGang) -> Now | None:
-        return Now(self.answer, why="it is short of cpu")
+    def now(self, _: WaitingGang) -> RoomEstimate | None:
+        return RoomEstimate(self.answer, why="it is short of cpu")
 
 
 def remedy(
@@ -79,9 +79,9 @@ def test_a_gang_on_which_the_scheduler_says_nothing_is_woken_by_one_of_its_group
 
 @pytest.mark.parametrize(
     ("answer", "acts"),
-    [(NowAnswer.ROOM, [Act.WAKE]), (NowAnswer.SHORT, []), (NowAnswer.UNKNOWN, [])],
+    [(RoomAnswer.ROOM, [Act.WAKE]), (RoomAnswer.SHORT, []), (RoomAnswer.UNKNOWN, [])],
 )
-def test_a_rejected_gang_is_woken_only_if_there_is_room_by_the_estimate(answer: NowAnswer, acts: list[Act]) -> None:
+def test_a_rejected_gang_is_woken_only_if_there_is_room_by_the_estimate(answer: RoomAnswer, acts: list[Act]) -> None:
     found = remedy(whole(unscheduled=REJECTED), fits=Estimate(answer))
     assert [one.act for one in (found,) if one is not None] == acts
 

@@ -10,7 +10,7 @@ import pytest
 from tests.texts import Text
 from tests.unit.gangs.judged_gangs import in_step, judged, pod, podgang, reasons, whole
 from tests.unit.worlds import koordinator
-from webhook.fit.feasibility import Now, NowAnswer
+from webhook.fit.feasibility import RoomAnswer, RoomEstimate
 from webhook.fit.verdict import FitFamily, FitScope, Shortfall, Witness
 from webhook.gangs.health import GangState
 from webhook.gangs.hold_reasons import GangReason
@@ -30,8 +30,8 @@ WITNESS = Witness(
     domain="rack r7",
     shortfalls=(Shortfall("pods", 12, 9),),
 )
-SHORT = Now(
-    NowAnswer.SHORT,
+SHORT = RoomEstimate(
+    RoomAnswer.SHORT,
     why="2 pods of 8 nvidia.com/gpu need one rack",
     nearest="rack r1",
     short=(Shortfall("nvidia.com/gpu", 16, 10),),
@@ -41,7 +41,7 @@ SHORT = Now(
 class Told:
     """Tells a fixed proof and a fixed estimate, and keeps which gangs were asked for."""
 
-    def __init__(self, never: Witness | None = None, now: Now | None = None) -> None:
+    def __init__(self, never: Witness | None = None, now: RoomEstimate | None = None) -> None:
         self._never, self._now = never, now
         self.asked: list[WaitingGang] = []
 
@@ -49,7 +49,7 @@ class Told:
         self.asked.append(gang)
         return self._never
 
-    def now(self, _: WaitingGang) -> Now | None:
+    def now(self, _: WaitingGang) -> RoomEstimate | None:
         return self._now
 
 
@@ -85,8 +85,10 @@ def test_a_gang_without_room_is_told_what_is_short_and_where_it_is_nearest() -> 
     assert "neverFits" not in found.as_json()
 
 
-@pytest.mark.parametrize("now", [Now(NowAnswer.ROOM), Now(NowAnswer.UNKNOWN, why="the nodes"), None])
-def test_without_a_shortage_only_the_schedulers_message_is_told(now: Now | None) -> None:
+@pytest.mark.parametrize(
+    "now", [RoomEstimate(RoomAnswer.ROOM), RoomEstimate(RoomAnswer.UNKNOWN, why="the nodes"), None]
+)
+def test_without_a_shortage_only_the_schedulers_message_is_told(now: RoomEstimate | None) -> None:
     found = judged(whole(unscheduled=NO_NODE), fits=Told(now=now))
     assert reasons(found) == [GangReason.NO_ROOM]
 

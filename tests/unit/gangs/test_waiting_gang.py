@@ -11,7 +11,7 @@ from tests.unit.worlds import koordinator
 from webhook.fit.verdict import FitFamily, FitScope, Witness
 from webhook.gangs.members import GangPod, read_gang_pod, spec_text
 from webhook.gangs.pod_reasons import tallies
-from webhook.gangs.waiting_gang import WaitingGang, WaitingPodShape, named, pod_shapes, shape_key
+from webhook.gangs.waiting_gang import WaitingGang, WaitingPodShape, fill_names, pod_shapes, shape_key
 from webhook.model.fields import SPEC
 from webhook.model.grove import PodGang
 from webhook.model.keys import Record
@@ -122,7 +122,7 @@ def test_the_names_of_a_gang_are_put_into_the_proof() -> None:
     proof = Witness(
         FitFamily.NODE, FitScope.ON_THESE_NODES, SPEC, 1, "a pod of <1> fits no node", "shrink <1>", "C1", ("<1>",)
     )
-    found = named(proof, ["demo-0-leader", "demo-0-worker"])
+    found = fill_names(proof, ["demo-0-leader", "demo-0-worker"])
     assert (found.why, found.remedy, found.members) == (
         "a pod of demo-0-worker fits no node",
         "shrink demo-0-worker",

@@ -8,7 +8,7 @@ from tests.unit.gangs.test_plan import podgang, recorded_for
 from tests.unit.reconciler.opted_in_workloads import job
 from tests.unit.worlds import koordinator, settings_of
 from webhook.gangs.object_plan import GangObjectWriter, writer_of
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.grove import PodGang
 from webhook.model.keys import Api, Record
 from webhook.workloads.job import Job
@@ -40,7 +40,7 @@ CASES: dict[str, tuple[PodGang, ClusterFacts, GangObjectWriter]] = {
     ),
     "a scheduler without gang objects": (podgang(), recorded_for("default-scheduler"), GangObjectWriter.NONE),
     "no record": (podgang(), recorded_for(None), GangObjectWriter.NONE),
-    "an unknown workload": (podgang(), NOTHING_KNOWN, GangObjectWriter.NONE),
+    "an unknown workload": (podgang(), NO_FACTS, GangObjectWriter.NONE),
     "Grove's backend for Volcano": (of_grove("volcano"), served(_BEFORE), GangObjectWriter.GROVE),
     "Grove's backend for KAI": (of_grove("kai-scheduler"), served(_AFTER), GangObjectWriter.GROVE),
     "KAI's podgrouper, for an earlier Grove": (of_grove("kai-scheduler"), served(_BEFORE), GangObjectWriter.SCHEDULER),
@@ -61,4 +61,4 @@ def test_the_writer_of_a_gang_is_known_from_its_labels_and_its_record(
 
 def test_kai_makes_the_gang_of_a_job_itself() -> None:
     (gang,) = gangs_of(Job(job(scheduler="kai-scheduler")))
-    assert writer_of(gang, NOTHING_KNOWN, settings_of("kai-scheduler")) is GangObjectWriter.SCHEDULER
+    assert writer_of(gang, NO_FACTS, settings_of("kai-scheduler")) is GangObjectWriter.SCHEDULER

@@ -10,7 +10,7 @@ from tests.configurations import configuration_of
 from tests.unit.growth.growing_objects import Style, grown, places, texts
 from tests.unit.worlds import PCS
 from webhook import admission
-from webhook.admission.decision import in_doubt, required_facts
+from webhook.admission.decision import doubtful_facts, required_facts
 from webhook.config.file import settings_from
 from webhook.config.settings import Settings
 from webhook.model.admission_request import Request, Verdict
@@ -56,7 +56,7 @@ def judge(case: Grown, settings: Settings) -> Verdict:
     mutated = admission.mutate(request, case.facts, settings)
     write_review("admission.k8s.io/v1", request, mutated, written_patch(mutated))
     verdict = admission.validate(request, case.facts, settings)
-    in_doubt(verdict)
+    doubtful_facts(verdict)
     write_review("admission.k8s.io/v1", request, verdict)
     return verdict
 

@@ -13,8 +13,8 @@ from typer.main import get_command
 from webhook.cli.commands import app
 from webhook.config.defaults import default_settings
 from webhook.config.file import settings_from
-from webhook.installation.installed_objects import everything, port_of
-from webhook.installation.parameters import Network, Options, ReconcilerPlace, named_by_content, placed
+from webhook.installation.installed_objects import installed_objects, port_of
+from webhook.installation.parameters import Network, Options, ReconcilerPlace, name_by_content, reconciler_place
 from webhook.model.reading import Manifest
 
 ROOT = Path(__file__).parents[3]
@@ -32,9 +32,9 @@ def installed(way: str, network: Network | None = None, **sections: Any) -> list
     settings = settings_from(
         {"apiVersion": "rollcall.dev/v1alpha1", "kind": "RollcallConfiguration", **own, **sections}, "test"
     )
-    configuration = named_by_content("a: b")
+    configuration = name_by_content("a: b")
     options = Options("rollcall:1", configuration=configuration, reconciler=reconciler, network=network or Network())
-    return everything(settings, options)
+    return installed_objects(settings, options)
 
 
 def of_kind(manifests: list[Manifest], kind: str) -> dict[str, Manifest]:
@@ -114,9 +114,9 @@ def test_the_server_s_account_cannot_write_anything() -> None:
 
 def test_an_authority_s_key_is_never_in_the_server_s_pod() -> None:
     settings = settings_from({"apiVersion": "rollcall.dev/v1alpha1", "kind": "RollcallConfiguration", **OWN}, "test")
-    assert placed(settings, ReconcilerPlace.SIDECAR) is ReconcilerPlace.DEPLOYMENT
+    assert reconciler_place(settings, ReconcilerPlace.SIDECAR) is ReconcilerPlace.DEPLOYMENT
     # Nor is the right to change pods, unless that is asked for.
-    assert placed(default_settings(), None) is Options("rollcall:1").reconciler is ReconcilerPlace.DEPLOYMENT
+    assert reconciler_place(default_settings(), None) is Options("rollcall:1").reconciler is ReconcilerPlace.DEPLOYMENT
     for way in WAYS:
         assert "rollcall-ca" not in str([pod["volumes"] for pod in pods(way).values()])
 
@@ -247,7 +247,7 @@ def test_a_reconciler_with_self_managed_certificates_can_reach_the_servers() -> 
 
 
 def test_cert_manager_gets_its_certificates_and_injection_annotations() -> None:
-    manifests = everything(default_settings(), Options("rollcall:1", "team", cert_manager=True))
+    manifests = installed_objects(default_settings(), Options("rollcall:1", "team", cert_manager=True))
     certificates = of_kind(manifests, "Certificate")
     assert certificates["rollcall"]["spec"]["secretName"] == "rollcall-tls"
     assert certificates["rollcall"]["spec"]["dnsNames"] == ["rollcall.team.svc", "rollcall.team.svc.cluster.local"]
@@ -279,7 +279,7 @@ def test_a_hook_that_fails_closed_selects_only_gangs() -> None:
         "test",
     )
     options = Options("rollcall:1", reconciler=ReconcilerPlace.DEPLOYMENT)
-    hooks = [hook for one in everything(settings, options) for hook in one.get("webhooks", ())]
+    hooks = [hook for one in installed_objects(settings, options) for hook in one.get("webhooks", ())]
     assert len(hooks) > 15
     for hook in hooks:
         if hook["failurePolicy"] != "Fail":

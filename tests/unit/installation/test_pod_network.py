@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.installation.test_installation import WAYS, installed, of_kind
 from webhook.config.defaults import default_settings
-from webhook.installation.installed_objects import everything
+from webhook.installation.installed_objects import installed_objects
 from webhook.installation.parameters import ClientCertificates, DnsPolicy, Network, Options, Ports
 from webhook.model.reading import Manifest
 
@@ -160,7 +160,7 @@ def test_a_possible_combination_has_no_problem(network: Network) -> None:
 @pytest.mark.parametrize(("kind", "source"), [("configmap", "configMap"), ("secret", "secret")])
 def test_the_server_gets_the_certificates_of_client_authorities_but_no_key(kind: str, source: str) -> None:
     clients = ClientCertificates.read(f"{kind}/api-servers", ("kube-apiserver", "other"))
-    found = of_kind(everything(default_settings(), Options("rollcall:1", clients=clients)), "Deployment")
+    found = of_kind(installed_objects(default_settings(), Options("rollcall:1", clients=clients)), "Deployment")
     pod = found["rollcall"]["spec"]["template"]["spec"]
     (volume,) = (volume for volume in pod["volumes"] if volume["name"] == "clients")
     items = [{"key": "ca.crt", "path": "ca.crt"}]

@@ -11,7 +11,7 @@ from tests.unit.worlds import three_schedulers
 from webhook import admission
 from webhook.errors import Stopped
 from webhook.model.admission_request import Kind, Request
-from webhook.model.facts import NOTHING_KNOWN
+from webhook.model.facts import NO_FACTS
 from webhook.offline.explanation import explain
 from webhook.validators.examples import pod_clique_set
 
@@ -42,10 +42,10 @@ def test_the_stop_signal_is_checked_before_each_rule(kind: Kind, manifest: dict[
     request = Request("u", "CREATE", kind, "default", "demo", manifest)
     settings = replace(three_schedulers(), proceed=Calls(allowed).proceed)
     with pytest.raises(Stopped):
-        admission.validate(request, NOTHING_KNOWN, settings)
+        admission.validate(request, NO_FACTS, settings)
 
 
 def test_an_explanation_checks_the_stop_signal_before_each_rule() -> None:
     settings = replace(three_schedulers(), proceed=Calls(10).proceed)
     with pytest.raises(Stopped):
-        explain(Request("u", "CREATE", SETS, "default", "demo", pod_clique_set()), NOTHING_KNOWN, settings)
+        explain(Request("u", "CREATE", SETS, "default", "demo", pod_clique_set()), NO_FACTS, settings)

@@ -23,7 +23,7 @@ from tests.unit.mistakes.manifests import CORRECT, SET
 from tests.unit.mistakes.mistake import WITHOUT_OPTIONS, Mistake
 from tests.unit.server.test_capabilities import ask
 from webhook.config.defaults import default_settings
-from webhook.model.facts import NOTHING_KNOWN
+from webhook.model.facts import NO_FACTS
 from webhook.server.state import ServerState
 
 MISTAKES: dict[str, Mistake] = {
@@ -125,9 +125,7 @@ def test_empty_standard_input_is_not_clean(rollcall: Run, command: str, out: str
 
 
 def test_an_empty_body_is_not_clean() -> None:
-    (served,) = ask(
-        ServerState(default_settings(), NOTHING_KNOWN, None), "POST", "/check", "# kustomize build failed\n"
-    )
+    (served,) = ask(ServerState(default_settings(), NO_FACTS, None), "POST", "/check", "# kustomize build failed\n")
     assert (served.status_code, served.json()) == (
         400,
         {"error": Text("body: has no manifest")},

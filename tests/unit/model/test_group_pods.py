@@ -13,8 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.worlds import rules, settings_of, validate
-from webhook.admission.decision import in_doubt
-from webhook.backends.kube.groups import MOST_BELOW, GroupMembership, known, member, pod, read_group_pod, root, waiting
+from webhook.admission.decision import doubtful_facts
+from webhook.backends.kube.groups import (
+    MOST_BELOW,
+    GroupMembership,
+    example_cluster,
+    member,
+    pod,
+    read_group_pod,
+    root,
+    waiting,
+)
 from webhook.model.bounds import weight
 from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Action
@@ -172,7 +181,7 @@ def test_a_lookup_in_a_group_of_five_thousand_pods_is_as_fast_as_in_a_small_one(
         if odd is not None:
             many[keyed(odd)] = waiting(BATCH)
         pods = Unwalked(many)
-        facts = replace(known(composite_pod_groups={"root": root()}), pod_groups=groups, group_pods=pods)
+        facts = replace(example_cluster(composite_pod_groups={"root": root()}), pod_groups=groups, group_pods=pods)
         assert (RULE in rules(validate(member(), settings=ON, facts=facts))) is (odd is not None)
         asked.append(pods.asked)
     assert asked[0] == asked[1] <= 2
@@ -199,7 +208,9 @@ WORKER: dict[str, Any] = {"pod_groups": {"worker": TreeGroup(False, 2)}}
 
 
 def entries(**pods: GroupPod) -> ClusterFacts:
-    return replace(known(), workloads=None, group_pods=GroupPods({keyed(name): one for name, one in pods.items()}))
+    return replace(
+        example_cluster(), workloads=None, group_pods=GroupPods({keyed(name): one for name, one in pods.items()})
+    )
 
 
 def of_entry(scheduler: str, replica: str | None = None) -> GroupPod:
@@ -207,55 +218,55 @@ def of_entry(scheduler: str, replica: str | None = None) -> GroupPod:
 
 
 SAID: dict[str, tuple[Manifest, ClusterFacts, list[str]]] = {
-    "the first of its group": (member(), known(**WORKER), []),
-    "of the scheduler of the others": (member(), known(**WORKER, group_pods={"a": waiting(KUBE)}), []),
+    "the first of its group": (member(), example_cluster(**WORKER), []),
+    "of the scheduler of the others": (member(), example_cluster(**WORKER, group_pods={"a": waiting(KUBE)}), []),
     "of the same other scheduler": (
         member(schedulerName=BATCH),
-        known(**WORKER, group_pods={"a": waiting(BATCH)}),
+        example_cluster(**WORKER, group_pods={"a": waiting(BATCH)}),
         [],
     ),
-    "of another scheduler": (member(), known(**WORKER, group_pods={"a": waiting(BATCH)}), [RULE]),
+    "of another scheduler": (member(), example_cluster(**WORKER, group_pods={"a": waiting(BATCH)}), [RULE]),
     "of another than the default that no pod names": (
         member(schedulerName=BATCH),
-        known(**WORKER, group_pods={"a": waiting(KUBE)}),
+        example_cluster(**WORKER, group_pods={"a": waiting(KUBE)}),
         [RULE],
     ),
     "of a group that is in two already": (
         member(),
-        known(**WORKER, group_pods={"a": waiting(KUBE), "b": waiting(BATCH)}),
+        example_cluster(**WORKER, group_pods={"a": waiting(KUBE), "b": waiting(BATCH)}),
         [RULE],
     ),
-    "beside another group": (member(), known(**WORKER, group_pods={"a": waiting(BATCH, "other")}), []),
+    "beside another group": (member(), example_cluster(**WORKER, group_pods={"a": waiting(BATCH, "other")}), []),
     "beside a group of that name elsewhere": (
         member(),
         replace(
-            known(**WORKER),
+            example_cluster(**WORKER),
             group_pods=GroupPods({("team-a", "a"): GroupPod(("team-a", GroupMembership("worker")), BATCH)}),
         ),
         [],
     ),
-    "recreated with the same name": (member(), known(**WORKER, group_pods={"worker-0": waiting(BATCH)}), []),
+    "recreated with the same name": (member(), example_cluster(**WORKER, group_pods={"worker-0": waiting(BATCH)}), []),
     "of a scheduler that knows no groups, which another rule says": (
         member(schedulerName="volcano"),
-        known(**WORKER, group_pods={"a": waiting(KUBE)}),
+        example_cluster(**WORKER, group_pods={"a": waiting(KUBE)}),
         ["kube/pod-scheduler"],
     ),
     "beside one that such a scheduler was left": (
         member(),
-        known(**WORKER, group_pods={"a": waiting("volcano")}),
+        example_cluster(**WORKER, group_pods={"a": waiting("volcano")}),
         [RULE],
     ),
     "in a tree whose other group agrees": (
         member(),
-        known(**TREE_OF_TWO, group_pods={"a": waiting(KUBE, "leader")}),
+        example_cluster(**TREE_OF_TWO, group_pods={"a": waiting(KUBE, "leader")}),
         [],
     ),
     "in a tree whose other group does not": (
         member(),
-        known(**TREE_OF_TWO, group_pods={"a": waiting(BATCH, "leader")}),
+        example_cluster(**TREE_OF_TWO, group_pods={"a": waiting(BATCH, "leader")}),
         [RULE],
     ),
-    "in no group": (pod(), known(group_pods={"a": waiting(BATCH)}), []),
+    "in no group": (pod(), example_cluster(group_pods={"a": waiting(BATCH)}), []),
     "of an entry": (
         entry("worker"),
         entries(a=of_entry(BATCH)),
@@ -275,22 +286,22 @@ def test_a_pod_of_a_group_gets_the_expected_findings(manifest: Manifest, facts: 
 
 def test_a_search_in_a_circle_of_groups_ends() -> None:
     circle = {"a": root(parent="b"), "b": root(parent="a")}
-    facts = known(pod_groups={"worker": TreeGroup(False, 2, parent="a")}, composite_pod_groups=circle)
+    facts = example_cluster(pod_groups={"worker": TreeGroup(False, 2, parent="a")}, composite_pod_groups=circle)
     assert rules(validate(member(), settings=ON, facts=facts)) == ["kube/pod-cycle"]
 
 
 def test_the_other_pod_is_read_live_before_a_refusal_and_named() -> None:
-    facts = known(**TREE_OF_TWO, group_pods={"leader-0": waiting(BATCH, "leader")})
+    facts = example_cluster(**TREE_OF_TWO, group_pods={"leader-0": waiting(BATCH, "leader")})
     verdict = validate(member(), settings=ON, facts=facts)
     (finding,) = verdict.findings
     assert (str(finding.at), finding.value) == ("spec.schedulerName", KUBE)
     assert finding.why.startswith("the pod leader-0 of PodGroup leader in its tree waits for batch-scheduler")
-    (needed,) = in_doubt(verdict)
+    (needed,) = doubtful_facts(verdict)
     assert (needed, str(needed)) == (Needed("group_pods", keyed("leader-0")), "Pod default/leader-0")
     assert rules(validate(member(), settings=ON, facts=facts.learned({needed: None}))) == []
 
 
 def test_without_the_right_to_read_pods_a_note_replaces_the_refusal() -> None:
-    facts = replace(known(**WORKER), group_pods=None)
+    facts = replace(example_cluster(**WORKER), group_pods=None)
     verdict = validate(member(schedulerName=BATCH), settings=ON, facts=facts)
     assert (verdict.allowed, [missing.rule for missing in verdict.unjudged]) == (True, [RULE])

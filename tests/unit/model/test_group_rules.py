@@ -15,16 +15,16 @@ from webhook.backends.kube.groups import (
     TREE,
     ZONE,
     branch,
-    child_of,
     composite,
-    known,
+    example_cluster,
     leaf,
-    made_from,
     member,
-    near,
+    parent_fields,
     pod,
     pod_group,
     root,
+    template_reference,
+    topology_constraint,
     workload,
 )
 from webhook.model.capabilities import Disruption
@@ -37,9 +37,9 @@ from webhook.model.reading import Manifest
 ON = settings_of("default-scheduler", {"gangScheduling": True})
 STRICT = {"default": Namespace({"rollcall.dev/creation-order": "strict"})}
 
-WORKER = pod_group(**child_of("root"))
-ROOT = known(workloads={"demo": TREE}, composite_pod_groups={"root": root()})
-ALONE = known(workloads={"demo": TREE})
+WORKER = pod_group(**parent_fields("root"))
+ROOT = example_cluster(workloads={"demo": TREE}, composite_pod_groups={"root": root()})
+ALONE = example_cluster(workloads={"demo": TREE})
 IN_ONE = root(disruption=Disruption.ALL)
 # A chain of three composites: a PodGroup is the fourth level.
 CHAIN = {"a": root(), "b": root(parent="a"), "c": root(parent="b")}
@@ -65,20 +65,20 @@ REFERENCES: dict[str, Case] = {
     "the root of a tree": (composite(), ALONE, []),
     "a parent that is not there": (WORKER, ALONE, ["kube/parent-missing"]),
     "a grandparent that is not there": (
-        pod_group(**{**child_of("b"), **FREE}),
-        known(composite_pod_groups={"b": root(parent="a")}),
+        pod_group(**{**parent_fields("b"), **FREE}),
+        example_cluster(composite_pod_groups={"b": root(parent="a")}),
         ["kube/parent-missing"],
     ),
-    "a Workload that is not there": (composite(), known(), ["kube/workload-missing"]),
-    "neither parent nor Workload": (WORKER, known(), ["kube/workload-missing", "kube/parent-missing"]),
-    "a PodGroup by itself, as Jobs of 1.36 have it": (pod_group(version="v1alpha2"), known(), []),
-    "a PodGroup by itself": (pod_group(), known(), []),
+    "a Workload that is not there": (composite(), example_cluster(), ["kube/workload-missing"]),
+    "neither parent nor Workload": (WORKER, example_cluster(), ["kube/workload-missing", "kube/parent-missing"]),
+    "a PodGroup by itself, as Jobs of 1.36 have it": (pod_group(version="v1alpha2"), example_cluster(), []),
+    "a PodGroup by itself": (pod_group(), example_cluster(), []),
     "a Workload that is not there, which 1.36 says itself": (
         pod_group(
             version="v1alpha2",
             podGroupTemplateRef={"workload": {"workloadName": "demo", "podGroupTemplateName": "worker"}},
         ),
-        known(),
+        example_cluster(),
         [],
     ),
     "a copy of 1.36 that differs": (
@@ -87,41 +87,45 @@ REFERENCES: dict[str, Case] = {
             minimum=3,
             podGroupTemplateRef={"workload": {"workloadName": "demo", "podGroupTemplateName": "worker"}},
         ),
-        known(workloads={"demo": WorkloadTemplates({"worker": TreeGroup(composite=False, minimum=2)})}),
+        example_cluster(workloads={"demo": WorkloadTemplates({"worker": TreeGroup(composite=False, minimum=2)})}),
         ["kube/template-policy"],
     ),
     "an unknown template": (composite(template="rot"), ALONE, ["kube/template-unknown"]),
-    "the template of another kind": (pod_group(**made_from("root")), ALONE, ["kube/template-kind"]),
+    "the template of another kind": (pod_group(**template_reference("root")), ALONE, ["kube/template-kind"]),
     "another minimum than the template's": (
-        pod_group(minimum=3, **child_of("root")),
+        pod_group(minimum=3, **parent_fields("root")),
         ROOT,
         ["kube/template-policy"],
     ),
     "no gang, where the template is one": (
-        pod_group(**child_of("root"), **BASIC),
+        pod_group(**parent_fields("root"), **BASIC),
         ROOT,
         ["kube/template-policy", "kube/tree-gang"],
     ),
     "another Workload than the parent's": (
         WORKER,
-        known(workloads={"demo": TREE}, composite_pod_groups={"root": root(workload="other")}),
+        example_cluster(workloads={"demo": TREE}, composite_pod_groups={"root": root(workload="other")}),
         ["kube/tree-workload"],
     ),
     "below the wrong template": (
-        pod_group(**child_of("a")),
-        known(workloads={"demo": TREE}, composite_pod_groups={"a": root("other")}),
+        pod_group(**parent_fields("a")),
+        example_cluster(workloads={"demo": TREE}, composite_pod_groups={"a": root("other")}),
         ["kube/template-parent"],
     ),
-    "at the root, where the template is not": (pod_group(**made_from("worker")), ALONE, ["kube/template-parent"]),
+    "at the root, where the template is not": (
+        pod_group(**template_reference("worker")),
+        ALONE,
+        ["kube/template-parent"],
+    ),
     "fewer templates than the minimum wants": (
         workload(branch("root", leaf("a"), minimum=2)),
-        known(),
+        example_cluster(),
         ["kube/min-group-count"],
     ),
-    "of the one that is wanted": (workload(branch("root", leaf("a"))), known(), []),
+    "of the one that is wanted": (workload(branch("root", leaf("a"))), example_cluster(), []),
     "a copy that wants more groups than are declared": (
         composite(minimum=2),
-        known(
+        example_cluster(
             workloads={
                 "demo": WorkloadTemplates(
                     {
@@ -136,44 +140,44 @@ REFERENCES: dict[str, Case] = {
 }
 
 TREES: dict[str, Case] = {
-    "itself above it": (loose("a", "a"), known(), ["kube/tree-cycle"]),
-    "two above each other": (loose("a", "b"), known(composite_pod_groups=CIRCLE), ["kube/tree-cycle"]),
+    "itself above it": (loose("a", "a"), example_cluster(), ["kube/tree-cycle"]),
+    "two above each other": (loose("a", "b"), example_cluster(composite_pod_groups=CIRCLE), ["kube/tree-cycle"]),
     "the second of a circle of three": (
         loose("a", "c"),
-        known(composite_pod_groups={"b": root(parent="a"), "c": root(parent="b")}),
+        example_cluster(composite_pod_groups={"b": root(parent="a"), "c": root(parent="b")}),
         ["kube/tree-cycle"],
     ),
     "a circle above it": (
-        pod_group(**{**child_of("a"), **FREE}),
-        known(composite_pod_groups=CIRCLE),
+        pod_group(**{**parent_fields("a"), **FREE}),
+        example_cluster(composite_pod_groups=CIRCLE),
         ["kube/tree-cycle"],
     ),
     "a PodGroup called as the composite above it": (
-        pod_group("a", **{**child_of("a"), **FREE}),
-        known(composite_pod_groups=CHAIN),
+        pod_group("a", **{**parent_fields("a"), **FREE}),
+        example_cluster(composite_pod_groups=CHAIN),
         ["kube/tree-name"],
     ),
-    "the fourth level": (pod_group(**{**child_of("c"), **FREE}), known(composite_pod_groups=CHAIN), []),
-    "a composite as the third": (loose("d", "b"), known(composite_pod_groups=CHAIN), []),
-    "a composite as the fourth": (loose("d", "c"), known(composite_pod_groups=CHAIN), ["kube/tree-depth"]),
+    "the fourth level": (pod_group(**{**parent_fields("c"), **FREE}), example_cluster(composite_pod_groups=CHAIN), []),
+    "a composite as the third": (loose("d", "b"), example_cluster(composite_pod_groups=CHAIN), []),
+    "a composite as the fourth": (loose("d", "c"), example_cluster(composite_pod_groups=CHAIN), ["kube/tree-depth"]),
     "a root that comes after three levels": (
         loose("top"),
-        known(composite_pod_groups={**CHAIN, "a": root(parent="top")}),
+        example_cluster(composite_pod_groups={**CHAIN, "a": root(parent="top")}),
         ["kube/tree-depth"],
     ),
     "a root that comes after two": (
         loose("a"),
-        known(composite_pod_groups={"b": root(parent="a"), "c": root(parent="b")}),
+        example_cluster(composite_pod_groups={"b": root(parent="a"), "c": root(parent="b")}),
         [],
     ),
     "a parent that is named and not there, above three levels": (
         loose("b", "a"),
-        known(composite_pod_groups={"c": root(parent="b"), "d": root(parent="c")}),
+        example_cluster(composite_pod_groups={"c": root(parent="b"), "d": root(parent="c")}),
         ["kube/parent-missing", "kube/tree-depth"],
     ),
     "a middle between two and one": (
         loose("m", "b"),
-        known(composite_pod_groups={"a": root(), "b": root(parent="a"), "c": root(parent="m")}),
+        example_cluster(composite_pod_groups={"a": root(), "b": root(parent="a"), "c": root(parent="m")}),
         ["kube/tree-depth"],
     ),
 }
@@ -181,30 +185,30 @@ TREES: dict[str, Case] = {
 AGREEMENTS: dict[str, Case] = {
     "another class than the parent's": (
         loose("b", "a", priorityClassName="low"),
-        known(composite_pod_groups={"a": root(priority_class="high")}),
+        example_cluster(composite_pod_groups={"a": root(priority_class="high")}),
         ["kube/group-priority"],
     ),
     "the same by class and by number": (
         loose("b", "a", priorityClassName="high"),
-        known(composite_pod_groups={"a": root(priority_class="high", priority=1000)}),
+        example_cluster(composite_pod_groups={"a": root(priority_class="high", priority=1000)}),
         [],
     ),
     "no class, where the parent has the default one": (
         loose("b", "a"),
         replace(
-            known(composite_pod_groups={"a": root(priority_class="usual", priority=5)}),
+            example_cluster(composite_pod_groups={"a": root(priority_class="usual", priority=5)}),
             priority_classes={"usual": PriorityClass(5, is_default=True)},
         ),
         [],
     ),
     "a parent that comes after a child of another class": (
         loose("a"),
-        known(pod_groups=leaf_group(parent="a", priority_class="high")),
+        example_cluster(pod_groups=leaf_group(parent="a", priority_class="high")),
         ["kube/group-priority"],
     ),
     "another class than the template's": (
-        pod_group(**made_from("worker"), priorityClassName="low"),
-        known(
+        pod_group(**template_reference("worker"), priorityClassName="low"),
+        example_cluster(
             workloads={
                 "demo": WorkloadTemplates({"worker": TreeGroup(composite=False, minimum=2, priority_class="high")})
             }
@@ -212,90 +216,98 @@ AGREEMENTS: dict[str, Case] = {
         ["kube/group-priority"],
     ),
     "a class, where the template leaves it open": (
-        pod_group(**made_from("worker"), priorityClassName="high"),
-        known(workloads={"demo": WorkloadTemplates({"worker": TreeGroup(composite=False, minimum=2)})}),
+        pod_group(**template_reference("worker"), priorityClassName="high"),
+        example_cluster(workloads={"demo": WorkloadTemplates({"worker": TreeGroup(composite=False, minimum=2)})}),
         [],
     ),
-    "single below all": (loose("b", "a"), known(composite_pod_groups={"a": IN_ONE}), ["kube/disruption-single"]),
-    "all below all": (loose("b", "a", **ALL), known(composite_pod_groups={"a": IN_ONE}), []),
-    "all below single": (loose("b", "a", **ALL), known(composite_pod_groups={"a": root()}), []),
+    "single below all": (
+        loose("b", "a"),
+        example_cluster(composite_pod_groups={"a": IN_ONE}),
+        ["kube/disruption-single"],
+    ),
+    "all below all": (loose("b", "a", **ALL), example_cluster(composite_pod_groups={"a": IN_ONE}), []),
+    "all below single": (loose("b", "a", **ALL), example_cluster(composite_pod_groups={"a": root()}), []),
     "all, come after single below it": (
         loose("a", **ALL),
-        known(pod_groups=leaf_group(parent="a")),
+        example_cluster(pod_groups=leaf_group(parent="a")),
         ["kube/disruption-single"],
     ),
     "templates, single below all": (
         workload(branch("root", leaf("a"), **ALL)),
-        known(),
+        example_cluster(),
         ["kube/disruption-single"],
     ),
-    "templates, all below all": (workload(branch("root", leaf("a", **ALL), **ALL)), known(), []),
-    "all, and no gang": (pod_group(**ALL, **BASIC), known(), ["kube/disruption-all"]),
+    "templates, all below all": (workload(branch("root", leaf("a", **ALL), **ALL)), example_cluster(), []),
+    "all, and no gang": (pod_group(**ALL, **BASIC), example_cluster(), ["kube/disruption-all"]),
     "PodGroup, and no gang, as 1.36 says it": (
         pod_group(version="v1alpha2", disruptionMode="PodGroup", **BASIC),
-        known(),
+        example_cluster(),
         ["kube/disruption-all"],
     ),
     "Pod, and no gang, as 1.36 says it": (
         pod_group(version="v1alpha2", disruptionMode="Pod", **BASIC),
-        known(),
+        example_cluster(),
         [],
     ),
     "a template with all, and no gang": (
         workload(podGroupTemplates=[{"name": "a", **BASIC, **ALL}]),
-        known(),
+        example_cluster(),
         ["kube/disruption-all"],
     ),
-    "a key that no binding has": (pod_group(**near("rakc")), known(), ["kube/topology-key"]),
-    "the host": (pod_group(**near("kubernetes.io/hostname")), known(), []),
+    "a key that no binding has": (pod_group(**topology_constraint("rakc")), example_cluster(), ["kube/topology-key"]),
+    "the host": (pod_group(**topology_constraint("kubernetes.io/hostname")), example_cluster(), []),
     "a key, and no binding to know it by": (
-        pod_group(**near("rakc")),
-        replace(known(), topology_bindings={}),
+        pod_group(**topology_constraint("rakc")),
+        replace(example_cluster(), topology_bindings={}),
         [],
     ),
     "a template's key that no binding has": (
-        workload(podGroupTemplates=[leaf(**near("rakc"))]),
-        known(),
+        workload(podGroupTemplates=[leaf(**topology_constraint("rakc"))]),
+        example_cluster(),
         ["kube/topology-key"],
     ),
     "a zone in a rack": (
-        loose("b", "a", **near(ZONE)),
-        known(composite_pod_groups={"a": root(topology=RACK)}),
+        loose("b", "a", **topology_constraint(ZONE)),
+        example_cluster(composite_pod_groups={"a": root(topology=RACK)}),
         ["kube/topology-order"],
     ),
-    "a rack in a zone": (loose("b", "a", **near(RACK)), known(composite_pod_groups={"a": root(topology=ZONE)}), []),
+    "a rack in a zone": (
+        loose("b", "a", **topology_constraint(RACK)),
+        example_cluster(composite_pod_groups={"a": root(topology=ZONE)}),
+        [],
+    ),
     "a zone in a rack, two levels above": (
-        loose("c", "b", **near(ZONE)),
-        known(composite_pod_groups={"a": root(topology=RACK), "b": root(parent="a")}),
+        loose("c", "b", **topology_constraint(ZONE)),
+        example_cluster(composite_pod_groups={"a": root(topology=RACK), "b": root(parent="a")}),
         ["kube/topology-order"],
     ),
     "keys of two bindings, which have no order": (
-        loose("b", "a", **near(ZONE)),
+        loose("b", "a", **topology_constraint(ZONE)),
         replace(
-            known(composite_pod_groups={"a": root(topology=RACK)}),
+            example_cluster(composite_pod_groups={"a": root(topology=RACK)}),
             topology_bindings={"x": TopologyBinding({"zone": ZONE}), "y": TopologyBinding({"rack": RACK})},
         ),
         [],
     ),
     "templates, a zone in a rack": (
-        workload(branch("root", leaf("a", **near(ZONE)), **near(RACK))),
-        known(),
+        workload(branch("root", leaf("a", **topology_constraint(ZONE)), **topology_constraint(RACK))),
+        example_cluster(),
         ["kube/topology-order"],
     ),
 }
 
 MEMBERS: dict[str, Case] = {
-    "of a group that is there": (member(), known(pod_groups=leaf_group()), []),
-    "of one that is not": (member(), known(), ["kube/pod-group-missing"]),
-    "of a composite": (member("root"), known(composite_pod_groups={"root": root()}), ["kube/pod-composite"]),
+    "of a group that is there": (member(), example_cluster(pod_groups=leaf_group()), []),
+    "of one that is not": (member(), example_cluster(), ["kube/pod-group-missing"]),
+    "of a composite": (member("root"), example_cluster(composite_pod_groups={"root": root()}), ["kube/pod-composite"]),
     "of a group called as a composite": (
         member("worker"),
-        known(composite_pod_groups={"worker": root()}, pod_groups=leaf_group()),
+        example_cluster(composite_pod_groups={"worker": root()}, pod_groups=leaf_group()),
         [],
     ),
     "of a group below a circle": (
         member(),
-        known(composite_pod_groups=CIRCLE, pod_groups=leaf_group(parent="a")),
+        example_cluster(composite_pod_groups=CIRCLE, pod_groups=leaf_group(parent="a")),
         ["kube/pod-cycle"],
     ),
     "of an entry of a Workload, in 1.35": (
@@ -305,27 +317,27 @@ MEMBERS: dict[str, Case] = {
     ),
     "of a Workload that is not there": (
         pod(workloadRef={"name": "demo", "podGroup": "worker"}),
-        known(),
+        example_cluster(),
         ["kube/pod-group-missing"],
     ),
     "of an entry that is not there": (pod(workloadRef={"name": "demo", "podGroup": "x"}), ALONE, ["kube/pod-entry"]),
     "of another priority": (
         member(priorityClassName="low", priority=10),
-        known(pod_groups=leaf_group(priority_class="high", priority=1000)),
+        example_cluster(pod_groups=leaf_group(priority_class="high", priority=1000)),
         ["kube/pod-priority"],
     ),
     "of a class, in a group of none": (
         member(priorityClassName="high"),
-        known(pod_groups=leaf_group()),
+        example_cluster(pod_groups=leaf_group()),
         ["kube/pod-priority"],
     ),
     "of another scheduler": (
         member(schedulerName="koord-scheduler"),
-        known(pod_groups=leaf_group()),
+        example_cluster(pod_groups=leaf_group()),
         ["kube/pod-scheduler"],
     ),
-    "of a second kube-scheduler": (member(schedulerName="mine"), known(pod_groups=leaf_group()), []),
-    "of no group": (pod(schedulerName="koord-scheduler"), known(), []),
+    "of a second kube-scheduler": (member(schedulerName="mine"), example_cluster(pod_groups=leaf_group()), []),
+    "of no group": (pod(schedulerName="koord-scheduler"), example_cluster(), []),
 }
 EVERY = {**REFERENCES, **TREES, **AGREEMENTS, **MEMBERS}
 # What they name may come later, and a namespace can make refusals of them.
@@ -367,7 +379,7 @@ def test_nothing_is_found_while_gang_scheduling_is_off(
 
 def test_an_update_of_a_faulty_object_causes_a_warning() -> None:
     labelled = {**WORKER, "metadata": {**WORKER["metadata"], "labels": {"a": "b"}}}
-    facts = known(workloads={"demo": TREE}, composite_pod_groups={"root": root(workload="other")})
+    facts = example_cluster(workloads={"demo": TREE}, composite_pod_groups={"root": root(workload="other")})
     assert [finding.action for finding in validate(labelled, WORKER, settings=ON, facts=facts).findings] == [
         Action.WARN
     ]
@@ -375,7 +387,7 @@ def test_an_update_of_a_faulty_object_causes_a_warning() -> None:
 
 def test_a_resize_in_two_steps_is_never_refused() -> None:
     """The Job controller changes the template and then its group; others may do it the other way round."""
-    larger = pod_group(minimum=4, **child_of("root"))
+    larger = pod_group(minimum=4, **parent_fields("root"))
     first = validate(larger, WORKER, settings=ON, facts=ROOT)
     assert (first.allowed, rules(first)) == (True, ["kube/template-drift"])
     resized = WorkloadTemplates({**TREE.templates, "worker": replace(TREE.templates["worker"], minimum=4)})
@@ -398,5 +410,5 @@ def test_without_facts_the_rules_that_need_them_are_not_judged() -> None:
 def test_in_1_36_a_pod_can_have_another_priority_than_its_group() -> None:
     """kube-scheduler 1.36 goes by the group's."""
     settings = settings_of("default-scheduler", {"gangScheduling": True, "apiGeneration": "v1alpha2"})
-    facts = replace(known(pod_groups=leaf_group(priority_class="high")), apis=None)
+    facts = replace(example_cluster(pod_groups=leaf_group(priority_class="high")), apis=None)
     assert rules(validate(member(), settings=settings, facts=facts)) == []

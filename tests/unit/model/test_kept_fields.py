@@ -19,7 +19,7 @@ from webhook.offline.judgement import kind_of
 from webhook.offline.manifests import files_in, read_file
 from webhook.offline.omissions import projections_by_part
 from webhook.validators import CHOICE_RULES, GENERAL_RULES, SHAPE_RULES
-from webhook.workloads.known_workloads import known_workload
+from webhook.workloads.known_workloads import workload_facts
 from webhook.workloads.trainjob import Runtime, TrainJob
 
 PROJECTIONS = [one for every in projections_by_part().values() for one in every]
@@ -47,7 +47,7 @@ def told(projection: Projection, raw: Manifest) -> Any:
     if read is None or not isinstance(read[1], Packed):
         return read
     # A runtime is kept as it is, and read as the JobSet that Trainer makes from it.
-    return read[0], known_workload(TrainJob({}).job_set(Runtime(read[1].manifest())))
+    return read[0], workload_facts(TrainJob({}).job_set(Runtime(read[1].manifest())))
 
 
 def test_every_kind_says_which_fields_it_reads() -> None:

@@ -19,11 +19,11 @@ from webhook.backends.kube.groups import (
     PROJECTIONS,
     TREE,
     branch,
-    child_of,
     composite,
-    known,
+    example_cluster,
     leaf,
     member,
+    parent_fields,
     pod_group,
     root,
 )
@@ -94,7 +94,7 @@ def test_objects_of_1_37_are_read() -> None:
             "worker": TreeGroup(composite=False, minimum=2, parent="inner"),
         }
     )
-    assert read(composite("a", **child_of("root", "inner"), priority=7)) == TreeGroup(
+    assert read(composite("a", **parent_fields("root", "inner"), priority=7)) == TreeGroup(
         composite=True, minimum=1, parent="root", workload="demo", template="inner", priority=7
     )
     assert read(pod_group("w", disruptionMode={"single": {}})) == TreeGroup(composite=False, minimum=2)
@@ -179,9 +179,9 @@ MOST_ASKED = 16 * MOST_BELOW
 @pytest.mark.parametrize(
     "manifest",
     [
-        pod_group("new", **child_of("root")),
+        pod_group("new", **parent_fields("root")),
         composite("root"),
-        composite("inner", **child_of("root", "inner")),
+        composite("inner", **parent_fields("root", "inner")),
         member("worker-7"),
         workload_of(branch("root", leaf())),
     ],
@@ -196,7 +196,7 @@ def test_a_lookup_among_five_thousand_groups_costs_no_more_than_among_a_few(mani
         }
         above = {keyed("root"): root(), **{keyed(f"c{index}"): root(parent="root") for index in range(number // 5)}}
         groups, composites = Unwalked(workers), Unwalked(above)
-        facts = replace(known(workloads={"demo": TREE}), pod_groups=groups, composite_pod_groups=composites)
+        facts = replace(example_cluster(workloads={"demo": TREE}), pod_groups=groups, composite_pod_groups=composites)
         validate(manifest, settings=ON, facts=facts)
         asked.append(groups.asked + composites.asked)
     assert asked[1] <= MOST_ASKED
@@ -244,7 +244,7 @@ KINDS = st.sampled_from(
     + [(f"scheduling.k8s.io/{version}", "PodGroup") for version in ("v1alpha2", "v1beta1")]
     + [(f"scheduling.k8s.io/{version}", "CompositePodGroup") for version in ("v1alpha3", "v1beta1")]
 )
-FACTS = known(
+FACTS = example_cluster(
     workloads={"demo": TREE},
     pod_groups={"worker": TreeGroup(composite=False, minimum=2, parent="root")},
     composite_pod_groups={"root": root()},

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.fields import FieldPath
 from webhook.model.keys import Api
 from webhook.model.known_objects import Namespace
@@ -15,7 +15,15 @@ from webhook.model.kueue import INSTALLED, KueueSettings
 from webhook.model.kueue_objects import LocalQueue
 from webhook.model.reading import Manifest
 from webhook.workloads.known_workloads import VIEWS
-from webhook.workloads.kueue_integration import Held, HeldBy, Unit, held, held_clique, runs_elsewhere, with_pods
+from webhook.workloads.kueue_integration import (
+    Held,
+    HeldBy,
+    Unit,
+    held,
+    held_clique,
+    runs_elsewhere,
+    workload_with_pods,
+)
 from webhook.workloads.opted_in_workload import OptedInWorkload
 from webhook.workloads.pod_clique_set import PodCliqueSet
 from webhook.workloads.trainjob import Runtime, TrainJob
@@ -46,7 +54,7 @@ def pod_sets(found: Held | None) -> list[tuple[str, int, int | None]]:
 
 
 def test_a_job_with_a_queue_name_is_held_by_suspension() -> None:
-    found = held(job(QUEUED), NOTHING_KNOWN, INSTALLED)
+    found = held(job(QUEUED), NO_FACTS, INSTALLED)
     assert found is not None
     assert (found.queue, found.by, found.unit) == ("research", HeldBy.SUSPEND, Unit.WORKLOAD)
     assert str(found.path) == "metadata.labels[kueue.x-k8s.io/queue-name]"
@@ -58,12 +66,12 @@ def test_a_job_with_a_queue_name_is_held_by_suspension() -> None:
     [("3", 3), ("8", None), ("0", None), ("-1", None), ("many", None), ("9" * 5000, None), ("٣", None)],
 )
 def test_a_least_parallelism_counts_only_between_zero_and_the_parallelism(least: str, count: int | None) -> None:
-    found = held(job(QUEUED, {"kueue.x-k8s.io/job-min-parallelism": least}), NOTHING_KNOWN, INSTALLED)
+    found = held(job(QUEUED, {"kueue.x-k8s.io/job-min-parallelism": least}), NO_FACTS, INSTALLED)
     assert pod_sets(found) == [("main", 8, count)]
 
 
 def test_an_elastic_job_gets_its_pods_in_parts() -> None:
-    found = held(job(QUEUED, {"kueue.x-k8s.io/elastic-job": "true"}), NOTHING_KNOWN, INSTALLED)
+    found = held(job(QUEUED, {"kueue.x-k8s.io/elastic-job": "true"}), NO_FACTS, INSTALLED)
     assert found is not None
     assert found.by is HeldBy.ELASTIC
 
@@ -73,7 +81,7 @@ def test_each_replicated_job_is_a_pod_set() -> None:
         {"name": "driver", "template": {"spec": {"template": PODS}}},
         {"name": "worker", "replicas": 2, "template": {"spec": {"parallelism": 4, "completions": 3, "template": PODS}}},
     ]
-    found = held(workload("JobSet", {"replicatedJobs": replicated}, QUEUED), NOTHING_KNOWN, INSTALLED)
+    found = held(workload("JobSet", {"replicatedJobs": replicated}, QUEUED), NO_FACTS, INSTALLED)
     assert pod_sets(found) == [("driver", 1, None), ("worker", 6, None)]
 
 
@@ -90,7 +98,7 @@ def test_each_group_of_a_leader_worker_set_is_a_workload_of_gated_pods(
 ) -> None:
     found = held(
         workload("LeaderWorkerSet", {"replicas": 3, "leaderWorkerTemplate": templates}, QUEUED),
-        NOTHING_KNOWN,
+        NO_FACTS,
         INSTALLED,
     )
     assert found is not None
@@ -106,9 +114,9 @@ def test_the_job_set_of_a_train_job_is_held_through_the_train_job() -> None:
     node = {"name": "node", "template": {"spec": {"template": PODS}}}
     node["template"]["metadata"] = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}  # type: ignore[index]
     runtime = Runtime({"spec": {"mlPolicy": {"numNodes": 1}, "template": {"spec": {"replicatedJobs": [node]}}}})
-    assert held(job_set, NOTHING_KNOWN, INSTALLED) is None
-    assert pod_sets(held(train_job, NOTHING_KNOWN, INSTALLED)) == []
-    made = held(train_job.job_set(runtime), NOTHING_KNOWN, INSTALLED)
+    assert held(job_set, NO_FACTS, INSTALLED) is None
+    assert pod_sets(held(train_job, NO_FACTS, INSTALLED)) == []
+    made = held(train_job.job_set(runtime), NO_FACTS, INSTALLED)
     assert made is not None
     assert made.queue == "research"
     assert pod_sets(made) == [("node", 5, None)]
@@ -118,10 +126,10 @@ def test_the_job_set_of_a_train_job_is_made_once_for_all_rules() -> None:
     train_job = TrainJob({"metadata": {"name": "demo"}, "spec": {"runtimeRef": {"name": "torch"}}})
     first, second = ({"metadata": {"name": "torch"}, "spec": {}} for _ in range(2))
     facts, changed = (ClusterFacts(cluster_training_runtimes={"torch": one}) for one in (first, second))
-    made = with_pods(train_job, facts)
+    made = workload_with_pods(train_job, facts)
     assert made is not None
-    assert with_pods(train_job, facts) is made
-    assert with_pods(train_job, changed) is not made
+    assert workload_with_pods(train_job, facts) is made
+    assert workload_with_pods(train_job, changed) is not made
 
 
 @pytest.mark.parametrize(
@@ -139,11 +147,11 @@ def test_a_job_that_kueue_starts_with_its_owner_is_not_held_by_itself(version: s
 
 def test_a_job_of_a_job_set_is_held_through_the_job_set() -> None:
     owner = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "demo", "controller": True}
-    assert held(job(QUEUED, ownerReferences=[owner]), NOTHING_KNOWN, INSTALLED) is None
+    assert held(job(QUEUED, ownerReferences=[owner]), NO_FACTS, INSTALLED) is None
 
 
 def facts(**parts: Any) -> ClusterFacts:
-    return replace(NOTHING_KNOWN, **parts)
+    return replace(NO_FACTS, **parts)
 
 
 NAME = "kubernetes.io/metadata.name"
@@ -162,11 +170,11 @@ ONLY_ML = replace(INSTALLED, managed_namespaces={"matchLabels": {"team": "ml"}})
         ({}, facts(apis=KUEUE_SERVED, local_queues=DEFAULT_QUEUE), INSTALLED, "default"),
         ({}, facts(local_queues={("team-b", "default"): LocalQueue("all")}), INSTALLED, "-"),
         ({}, facts(apis=KUEUE_SERVED), WITHOUT_NAMES, None),
-        ({}, NOTHING_KNOWN, WITHOUT_NAMES, "-"),
-        (QUEUED, NOTHING_KNOWN, replace(INSTALLED, frameworks=frozenset({"pod"})), "-"),
+        ({}, NO_FACTS, WITHOUT_NAMES, "-"),
+        (QUEUED, NO_FACTS, replace(INSTALLED, frameworks=frozenset({"pod"})), "-"),
         (QUEUED, facts(namespaces={"team-a": Namespace({"team": "web"})}), ONLY_ML, "-"),
         (QUEUED, facts(namespaces={"team-a": Namespace({"team": "ml"})}), ONLY_ML, "research"),
-        (QUEUED, NOTHING_KNOWN, ONLY_ML, "research"),
+        (QUEUED, NO_FACTS, ONLY_ML, "research"),
     ],
     ids=[
         "the cluster has no Kueue",
@@ -240,7 +248,7 @@ def test_the_pods_of_a_clique_are_plain_pods_to_kueue(
 ) -> None:
     raw = {"name": "worker", "labels": QUEUED, "annotations": annotations, "spec": {"replicas": 4, "podSpec": {}}}
     found_set = PodCliqueSet({"metadata": {"name": "demo"}, "spec": {"template": {"cliques": [raw]}}}, "team-a")
-    found = held_clique(found_set.cliques[0], found_set, NOTHING_KNOWN, INSTALLED)
+    found = held_clique(found_set.cliques[0], found_set, NO_FACTS, INSTALLED)
     assert found is not None
     assert (found.by, found.unit, found.group, found.total) == (HeldBy.GATES, unit, group, total)
     assert found.path == FieldPath((*found_set.cliques[0].path.parts, "labels", "kueue.x-k8s.io/queue-name"))

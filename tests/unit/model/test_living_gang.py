@@ -10,11 +10,11 @@ from webhook.model.gang_objects import (
     GangObjects,
     LivingGang,
     gang_joined,
+    gangs_of_set,
     is_divided,
     living_gang,
     living_gangs,
     map_key,
-    of_set,
 )
 from webhook.model.keys import Api
 from webhook.model.pod_gang_map import PodGangEntry, PodGangMap
@@ -182,8 +182,8 @@ def test_a_podgangmap_is_found_by_the_labels_of_its_replica(
 def test_gangs_of_a_deleted_set_of_the_same_name_do_not_count() -> None:
     earlier, now = gang(OLD, OLD)._replace(owner="u1"), gang(NEW, NEW)._replace(owner="u2")
     unmoved = gang(OLD, OLD, moved=False)
-    assert of_set([earlier, now, unmoved], "u2") == [now, unmoved]
-    assert of_set([earlier, now], None) == [earlier, now]
+    assert gangs_of_set([earlier, now, unmoved], "u2") == [now, unmoved]
+    assert gangs_of_set([earlier, now], None) == [earlier, now]
 
 
 def divided(name: str, podgang: str) -> LivingGang:

@@ -14,12 +14,12 @@ from webhook.admission.decision import required_facts
 from webhook.backends.base import GangMember, PodChanges
 from webhook.config.settings import Settings
 from webhook.errors import FactsUnavailable
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.keys import Record
 from webhook.model.known_objects import Namespace
 
 
-def mutate(pod: dict[str, Any], settings: Settings | None = None, facts: ClusterFacts = NOTHING_KNOWN) -> Any:
+def mutate(pod: dict[str, Any], settings: Settings | None = None, facts: ClusterFacts = NO_FACTS) -> Any:
     return admission.mutate(request(pod), facts, settings or koordinator())
 
 
@@ -45,7 +45,7 @@ def test_a_second_pass_changes_nothing() -> None:
 def test_mutation_in_place_gives_the_same_object_as_the_patch() -> None:
     pod = gang_pod()
     asked = request(pod)
-    verdict = admission.mutate(asked, NOTHING_KNOWN, koordinator(gate=True))
+    verdict = admission.mutate(asked, NO_FACTS, koordinator(gate=True))
     assert asked.object == jsonpatch.apply_patch(pod, list(verdict.patch))
 
 
@@ -179,7 +179,7 @@ def test_a_pod_whose_record_names_no_profile_is_left_unchanged_with_a_warning() 
 
 def test_a_failed_set_read_is_an_error_and_not_a_verdict() -> None:
     with pytest.raises(FactsUnavailable, match="default/demo"):
-        mutate(gang_pod(), koordinator(standalone=False), NOTHING_KNOWN)
+        mutate(gang_pod(), koordinator(standalone=False), NO_FACTS)
 
 
 def test_a_standalone_server_chooses_by_namespace_if_the_set_is_unknown() -> None:
@@ -188,7 +188,7 @@ def test_a_standalone_server_chooses_by_namespace_if_the_set_is_unknown() -> Non
 
 
 def test_a_pod_is_prepared_only_at_creation() -> None:
-    verdict = admission.mutate(request(gang_pod(), gang_pod()), NOTHING_KNOWN, koordinator())
+    verdict = admission.mutate(request(gang_pod(), gang_pod()), NO_FACTS, koordinator())
     assert verdict.patch == ()
 
 
@@ -220,7 +220,7 @@ def test_a_pod_with_an_invalid_label_is_left_unchanged(key: str) -> None:
     settings = koordinator(standalone=False)
     pod = gang_pod(labels={key: "g" * 254})
     # Nothing is known, and nothing needs to be.
-    assert required_facts(request(pod), NOTHING_KNOWN) == ()
+    assert required_facts(request(pod), NO_FACTS) == ()
     verdict = mutate(pod, settings)
     assert verdict.patch == ()
     assert verdict.notes == (f"pod left as it is: its label {key} is longer than a name, 253 characters",)

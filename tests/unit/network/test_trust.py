@@ -21,7 +21,7 @@ from webhook.certificates.observation import handshake
 from webhook.cluster.sockets import trusting
 from webhook.errors import CertificateError
 from webhook.operations import snapshot_reader
-from webhook.operations.snapshot_reader import Endpoint, look_at
+from webhook.operations.snapshot_reader import Endpoint, observe_endpoints
 
 
 @pytest.mark.parametrize("case", [*TRUSTED, *REFUSED])
@@ -31,7 +31,7 @@ def test_verify_and_doctor_trust_the_same_certificates_as_go(case: str, monkeypa
     by_verify = handshake(shown.pair, shown.bundle, HOST)
     encoded = b64encode(shown.bundle).decode()
     with tls_listener(server_context(shown.pair)) as port:
-        (seen,) = asyncio.run(look_at([Endpoint("127.0.0.1", port, HOST)], [encoded]))
+        (seen,) = asyncio.run(observe_endpoints([Endpoint("127.0.0.1", port, HOST)], [encoded]))
     assert seen.presented.certificate == shown.pair.leaf
     by_doctor = seen.presented.refused.get(encoded, "")
     assert by_verify == by_doctor

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from webhook.fit.domains import DomainRoom
-from webhook.fit.feasibility import Leaving, Now, NowAnswer
+from webhook.fit.feasibility import GangsToEvict, RoomAnswer, RoomEstimate
 from webhook.fit.verdict import FitAnswer, FitFamily, FitScope, FitVerdict, PlacedPods, Shortfall, Witness
 from webhook.model.fields import SPEC
 from webhook.offline.fit_report import FitEntry
@@ -51,8 +51,8 @@ ROOM = FitEntry(
     more=2,
     pods={"worker": 2},
     domains=(rack("r6", 4, 16), rack("r7", 9, 72)),
-    now=Now(
-        NowAnswer.ROOM,
+    now=RoomEstimate(
+        RoomAnswer.ROOM,
         ("rack r7",),
         placement=(PlacedPods("worker", "r7", "n5", 1), PlacedPods("worker", "r7", "n6", 1)),
     ),
@@ -64,12 +64,12 @@ SHORT = FitEntry(
     FitVerdict(FitAnswer.FITS, placement=tuple(PlacedPods("worker", "r7", f"n{index}", 1) for index in range(9))),
     pods={"worker": 9},
     domains=(rack("r6", 4, 32), rack("r7", 9, 48)),
-    now=Now(
-        NowAnswer.SHORT,
+    now=RoomEstimate(
+        RoomAnswer.SHORT,
         why="9 pods of 8 nvidia.com/gpu need one rack; the largest rack r7 has room for 6",
         nearest="rack r7",
         short=(Shortfall(GPU, 72, 48),),
-        leaving=Leaving(("eval", "pretrain"), 1),
+        leaving=GangsToEvict(("eval", "pretrain"), 1),
     ),
 )
 GROWS = FitEntry(

@@ -11,12 +11,12 @@ import pytest
 
 from tools.reference_pages import parts_read_by
 from webhook.cli.rule_text import every_rule, settings_of_example
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.fields import SPEC
 from webhook.model.findings import Unjudged
 from webhook.offline.judgement import judge
 from webhook.offline.manifests import read_text
-from webhook.offline.omissions import supplied, supply_of
+from webhook.offline.omissions import add_remedies, supply_of
 from webhook.offline.worlds import one_world
 from webhook.server.admission_review import MAX_MESSAGE_BYTES
 from webhook.validators.registry import Rule
@@ -25,7 +25,7 @@ from webhook.validators.registry import Rule
 def unjudged_without_facts(rule: Rule) -> Iterator[Unjudged]:
     for example in (rule.passes, rule.fails):
         if example.old is None:
-            for found in judge(deepcopy(example.object), NOTHING_KNOWN, settings_of_example(rule, example)):
+            for found in judge(deepcopy(example.object), NO_FACTS, settings_of_example(rule, example)):
                 yield from found.verdict.unjudged
 
 
@@ -57,20 +57,20 @@ def test_the_command_names_the_kind(part: str, command: str | None) -> None:
 
 def test_in_a_cluster_that_was_read_the_missing_right_is_named_instead() -> None:
     missing = Unjudged(SPEC, "the labels of Namespace a", "owner/train-job-alone", "add it", part="namespaces")
-    (told,) = supplied([missing], ClusterFacts(unread={"namespaces": "get the right"}))
+    (told,) = add_remedies([missing], ClusterFacts(unread={"namespaces": "get the right"}))
     assert told.remedy == "get the right"
-    assert supplied([missing], NOTHING_KNOWN) == (missing,), "a rule that names the object knows better"
+    assert add_remedies([missing], NO_FACTS) == (missing,), "a rule that names the object knows better"
 
 
 def test_what_no_cluster_can_tell_has_no_remedy() -> None:
     missing = Unjudged(SPEC, "the members of PodGang a", "grove/pod-outside-gang")
-    assert supplied([missing], NOTHING_KNOWN) == (missing,)
+    assert add_remedies([missing], NO_FACTS) == (missing,)
 
 
 def test_a_part_of_which_the_files_have_only_some_objects_is_supplied_in_the_same_way() -> None:
     rule = next(rule for rule in every_rule() if rule.id == "kai/queue")
     documents = read_text("apiVersion: scheduling.run.ai/v2\nkind: Queue\nmetadata: {name: other}\n", "queue.yaml")
-    known = one_world(NOTHING_KNOWN, documents)
+    known = one_world(NO_FACTS, documents)
     settings = settings_of_example(rule, rule.passes)
     (found,) = judge(deepcopy(rule.passes.object), known, settings)
     told = [missing for missing in found.verdict.unjudged if missing.part == "kai_queues"]

@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 from tests.unit.offline.fit_entries import GROWS, NEVER, ROOM, SHORT, TRAIN, rack
-from webhook.fit.feasibility import Leaving, Now, NowAnswer
+from webhook.fit.feasibility import GangsToEvict, RoomAnswer, RoomEstimate
 from webhook.fit.verdict import FitAnswer, FitFamily, FitScope, FitVerdict, Shortfall, Witness
 from webhook.model.fields import SPEC
 from webhook.offline.fit_report import FitEntry, leaving_words, now_words, table_of, verdict_words
@@ -56,18 +56,22 @@ def test_now_is_a_sentence() -> None:
     assert now_words(ROOM.now) == "room, on rack r7"
     assert now_words(SHORT.now) == "short by 24 nvidia.com/gpu on rack r7"
     assert list(leaving_words(SHORT.now)) == ["eval and pretrain, and 1 gang of other namespaces"]
-    assert now_words(Now(NowAnswer.UNKNOWN, why="a list is partial")).endswith(": a list is partial")
-    assert now_words(Now(NowAnswer.SHORT, why="no node is free")) == "short: no node is free"
-    assert list(leaving_words(Now(NowAnswer.SHORT, leaving=Leaving((), 3)))) == ["3 gangs of other namespaces"]
+    assert now_words(RoomEstimate(RoomAnswer.UNKNOWN, why="a list is partial")).endswith(": a list is partial")
+    assert now_words(RoomEstimate(RoomAnswer.SHORT, why="no node is free")) == "short: no node is free"
+    assert list(leaving_words(RoomEstimate(RoomAnswer.SHORT, leaving=GangsToEvict((), 3)))) == [
+        "3 gangs of other namespaces"
+    ]
 
 
 def test_many_names_are_counted() -> None:
-    many = Now(NowAnswer.ROOM, tuple(f"r{index}" for index in range(8)))
+    many = RoomEstimate(RoomAnswer.ROOM, tuple(f"r{index}" for index in range(8)))
     assert now_words(many) == "room, on r0, r1, r2, r3, r4 and 3 more"
 
 
 def test_a_shortfall_is_written_as_in_a_manifest() -> None:
-    short = Now(NowAnswer.SHORT, nearest="all nodes", short=(Shortfall("cpu", 3500, 2000), Shortfall("memory", 64, 0)))
+    short = RoomEstimate(
+        RoomAnswer.SHORT, nearest="all nodes", short=(Shortfall("cpu", 3500, 2000), Shortfall("memory", 64, 0))
+    )
     assert now_words(short) == "short by 1500m cpu and 64 memory on all nodes"
 
 

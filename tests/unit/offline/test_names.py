@@ -15,14 +15,14 @@ from tests.texts import Text
 from tests.unit.cli.opted_in_samples import readable_files
 from tests.unit.worlds import koordinator, request, rules, settings_of, validate
 from webhook import admission
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.findings import Action, Finding
 from webhook.model.keys import Api
 from webhook.model.kueue import KueueSettings
 from webhook.model.quantity import Version
 from webhook.model.reading import Manifest
-from webhook.offline.fact_files import with_field_names
-from webhook.offline.judgement import judge, names_in
+from webhook.offline.fact_files import add_field_names
+from webhook.offline.judgement import judge, name_judgements
 from webhook.validators.examples import (
     clique,
     job,
@@ -34,7 +34,7 @@ from webhook.validators.examples import (
     train_job,
 )
 
-FACTS = with_field_names(NOTHING_KNOWN)
+FACTS = add_field_names(NO_FACTS)
 SAMPLES = os.environ.get("ROLLCALL_SAMPLES")
 NAMES = ("fields/", "keys/", "kinds/")
 
@@ -358,7 +358,7 @@ def test_what_an_api_server_sends_has_no_unknown_fields() -> None:
 @pytest.mark.parametrize("name", [name for name, (_, found) in FOUND.items() if found[0].startswith("keys/")])
 def test_the_webhook_warns_of_keys_as_the_command_does(name: str) -> None:
     manifest, (rule, field, remedy) = FOUND[name]
-    verdict = admission.validate(request(manifest), NOTHING_KNOWN, koordinator())
+    verdict = admission.validate(request(manifest), NO_FACTS, koordinator())
     # A namespace is not sent to the webhook; asked about one, it would say the same.
     (finding,) = (finding for finding in verdict.findings if finding.rule.startswith("keys/"))
     assert (finding.rule, str(finding.at)) == (rule, field)
@@ -384,5 +384,5 @@ def test_the_rules_are_configured_as_others_are() -> None:
 
 def test_names_alone_are_found_without_other_rules() -> None:
     manifest = yaml.safe_load(yaml.safe_dump(FOUND["a misspelt minimum"][0]))
-    (judgement,) = names_in(manifest, FACTS, koordinator())
+    (judgement,) = name_judgements(manifest, FACTS, koordinator())
     assert [one.rule for one in judgement.verdict.findings] == ["fields/unknown"]

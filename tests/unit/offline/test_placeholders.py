@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from webhook.offline.translation import hidden
+from webhook.offline.translation import mask_epochs
 
 ONE, OTHER = "1" * 19, "2" * 19
 CASES: dict[str, tuple[Any, Any, Any]] = {
@@ -21,4 +21,4 @@ CASES: dict[str, tuple[Any, Any, Any]] = {
 
 @pytest.mark.parametrize(("first", "second", "shown"), CASES.values(), ids=CASES)
 def test_what_depends_on_the_epoch_is_a_placeholder(first: Any, second: Any, shown: Any) -> None:
-    assert hidden(first, second) == shown
+    assert mask_epochs(first, second) == shown

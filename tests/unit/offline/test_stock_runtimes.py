@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import pytest
 
 from webhook.config.defaults import default_settings, force_scheduler
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.keys import Needed
 from webhook.offline.fact_files import facts_from
-from webhook.offline.judgement import STOCK_RUNTIMES, Judgement, judge, with_stock_runtimes
+from webhook.offline.judgement import STOCK_RUNTIMES, Judgement, add_stock_runtimes, judge
 from webhook.offline.manifests import read_text
 from webhook.offline.worlds import one_world
-from webhook.workloads.kueue_integration import with_pods
+from webhook.workloads.kueue_integration import workload_with_pods
 from webhook.workloads.trainjob import TrainJob
 
 TRAIN_JOB = """
@@ -36,7 +36,7 @@ spec: {template: {spec: {replicatedJobs: [{name: own}]}}}
 """
 
 
-def judged(text: str, facts: ClusterFacts = NOTHING_KNOWN) -> Judgement:
+def judged(text: str, facts: ClusterFacts = NO_FACTS) -> Judgement:
     documents = read_text(text, "train.yaml")
     settings = force_scheduler(default_settings(), "koord-scheduler")
     known = one_world(facts, documents)
@@ -52,7 +52,7 @@ def takes_trainers_own(judgement: Judgement) -> bool:
 
 def counts(name: str, facts: ClusterFacts) -> Sequence[tuple[str, int, tuple[str, ...]]]:
     spec = {"runtimeRef": {"name": name}, "trainer": {"numNodes": 4}}
-    made = with_pods(TrainJob({"metadata": {"name": "train"}, "spec": spec}), facts)
+    made = workload_with_pods(TrainJob({"metadata": {"name": "train"}, "spec": spec}), facts)
     return [(part.name, part.pods, part.after) for part in made.parts] if made is not None else []
 
 
@@ -79,7 +79,7 @@ def counts(name: str, facts: ClusterFacts) -> Sequence[tuple[str, int, tuple[str
 def test_the_pods_of_a_train_job_with_one_of_trainers_runtimes_are_known(
     name: str, parts: list[tuple[str, int, tuple[str, ...]]]
 ) -> None:
-    assert counts(name, with_stock_runtimes(NOTHING_KNOWN)) == parts
+    assert counts(name, add_stock_runtimes(NO_FACTS)) == parts
 
 
 def test_a_verdict_with_one_of_trainers_runtimes_says_so() -> None:
@@ -103,9 +103,9 @@ def test_an_unknown_runtime_is_not_judged_rather_than_missing() -> None:
 
 def test_runtimes_of_a_cluster_are_not_mixed_with_trainers_own() -> None:
     known = facts_from(read_text(OWN, "facts.yaml"))
-    assert with_stock_runtimes(known) is known
+    assert add_stock_runtimes(known) is known
     unread = ClusterFacts(unread={"cluster_training_runtimes": "ask for the right"})
-    assert with_stock_runtimes(unread) is unread, "the reason why they are unknown is reported instead"
+    assert add_stock_runtimes(unread) is unread, "the reason why they are unknown is reported instead"
 
 
 def test_the_names_are_those_that_trainer_installs() -> None:

@@ -8,11 +8,11 @@ import pytest
 
 from tests.unit.worlds import koordinator
 from webhook.errors import FactsUnavailable
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.grove import GroveGeneration, PodGangNames
 from webhook.model.keys import Record
 from webhook.model.known_objects import TopologyBinding
-from webhook.offline.translation import expected_gangs, gang_objects, pod_gangs_of, pods_of_set, prepared
+from webhook.offline.translation import expected_gangs, gang_objects, pod_gangs_of, pods_of_set, prepared_pod
 from webhook.validators.examples import clique, pod_clique_set, preferred, required, scaling_group
 from webhook.workloads.pod_clique_set import PodCliqueSet
 
@@ -21,7 +21,7 @@ BINDING = ClusterFacts(
 )
 
 
-def gangs(manifest: Any, facts: ClusterFacts = NOTHING_KNOWN) -> dict[str, list[tuple[str, int, int]]]:
+def gangs(manifest: Any, facts: ClusterFacts = NO_FACTS) -> dict[str, list[tuple[str, int, int]]]:
     """PodGang name -> its members: name, minReplicas, number of pods."""
     return {
         gang.name: [(member.name, member.min_replicas, member.pods) for member in gang.members]
@@ -157,7 +157,7 @@ def test_a_base_gang_has_one_topology_entry_per_scaling_group_replica() -> None:
 def test_topology_without_a_binding_is_not_translated() -> None:
     manifest = pod_clique_set(topologyConstraint=required("rack"))
     with pytest.raises(FactsUnavailable, match="ClusterTopologyBinding dc"):
-        list(expected_gangs(PodCliqueSet(manifest), NOTHING_KNOWN, GroveGeneration.LEGACY))
+        list(expected_gangs(PodCliqueSet(manifest), NO_FACTS, GroveGeneration.LEGACY))
 
 
 def test_a_prepared_pod_names_its_rendered_pod_group() -> None:
@@ -168,9 +168,9 @@ def test_a_prepared_pod_names_its_rendered_pod_group() -> None:
         annotations={"scheduling.grove.io/koordinator-quota": "team-a"},
     )
     workload = PodCliqueSet(manifest)
-    (expected,) = pod_gangs_of(workload, NOTHING_KNOWN, PodGangNames(GroveGeneration.LEGACY))
-    (group,) = gang_objects(expected.podgang, Record("koord-scheduler"), profile, NOTHING_KNOWN)
-    pod = prepared(expected, workload, profile, NOTHING_KNOWN)
+    (expected,) = pod_gangs_of(workload, NO_FACTS, PodGangNames(GroveGeneration.LEGACY))
+    (group,) = gang_objects(expected.podgang, Record("koord-scheduler"), profile, NO_FACTS)
+    pod = prepared_pod(expected, workload, profile, NO_FACTS)
     assert pod["metadata"]["labels"]["pod-group.scheduling.sigs.k8s.io"] == group["metadata"]["name"] == "demo-0-leader"
     assert pod["metadata"]["labels"]["quota.scheduling.koordinator.sh/name"] == "team-a"
     assert pod["metadata"]["labels"]["team"] == "x"
@@ -181,8 +181,8 @@ def test_a_prepared_pod_names_its_rendered_pod_group() -> None:
 
 
 def test_the_plain_scheduler_needs_no_gang_objects() -> None:
-    (gang,) = expected_gangs(PodCliqueSet(pod_clique_set()), NOTHING_KNOWN, GroveGeneration.LEGACY)
-    assert gang_objects(gang, Record(None), koordinator().profiles["default-scheduler"], NOTHING_KNOWN) == []
+    (gang,) = expected_gangs(PodCliqueSet(pod_clique_set()), NO_FACTS, GroveGeneration.LEGACY)
+    assert gang_objects(gang, Record(None), koordinator().profiles["default-scheduler"], NO_FACTS) == []
 
 
 def test_the_pods_of_a_clique_in_two_groups_are_counted_in_both() -> None:

@@ -12,7 +12,7 @@ from tests.unit.reconciler.cluster import PODS
 from tests.unit.reconciler.grove import grove_pod, put_pods
 from tests.unit.reconciler.running_reconciler import GROUPS, world
 from tests.unit.worlds import koordinator
-from webhook.model.facts import NOTHING_KNOWN
+from webhook.model.facts import NO_FACTS
 from webhook.model.keys import Record
 from webhook.model.pod_template import Pod
 from webhook.mutators.prepare_pod import prepare_pod
@@ -23,7 +23,7 @@ GROUP = "demo-0-a"
 def prepared(name: str, clique: str = GROUP, gang: str = "demo-0") -> dict[str, Any]:
     """A pod as the webhook leaves it."""
     profile = koordinator(standalone=False).profiles["koord-scheduler"]
-    member = profile.member("team-a", gang, clique, Record("koord-scheduler"), NOTHING_KNOWN)
+    member = profile.member("team-a", gang, clique, Record("koord-scheduler"), NO_FACTS)
     found = grove_pod(name, clique, gang)
     found["metadata"]["resourceVersion"] = "7"
     prepare_pod(Pod(found), profile, member)

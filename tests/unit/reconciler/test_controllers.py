@@ -11,7 +11,7 @@ from tests.unit.reconciler.running_reconciler import NOWHERE, at_once
 from tests.waiting import until
 from webhook.cluster.client import Client
 from webhook.gangs.pod_watches import LONGEST, ControllerKey, Controllers
-from webhook.model.place import OF_GROVE, POD_CLIQUES
+from webhook.model.place import GROVE_POD_CONTROLLERS, POD_CLIQUES
 
 LENGTH = 500
 
@@ -32,7 +32,9 @@ async def test_a_chain_of_any_length_is_told_of_as_far_as_a_pod_s_chain_reaches(
         cluster.put(CLIQUES, below(one, other))
     told = Counter[ControllerKey]()
     client = at_once(Client(NOWHERE, cluster))
-    controllers = Controllers(client, OF_GROVE, lambda key: told.update([key]), lambda: None, lambda _: None)
+    controllers = Controllers(
+        client, GROVE_POD_CONTROLLERS, lambda key: told.update([key]), lambda: None, lambda _: None
+    )
     controllers.follow({POD_CLIQUES.api})
     try:
         await until(lambda: controllers.filled)

@@ -23,7 +23,7 @@ from webhook.reconciler import health_watch, loss_watch
 from webhook.reconciler.events import LASTING_SECONDS, SHARE_LOOK_SECONDS, HeldBack
 from webhook.reconciler.held_gangs import OWN_EVENTS, HeldGangs, OwnEvents
 from webhook.reconciler.manager import Reconciler
-from webhook.reconciler.metrics import Bound, ReconcilerMetrics
+from webhook.reconciler.metrics import ReconcilerMetrics, SharedBound
 from webhook.reconciler.remedies import DELETIONS_A_LOOK, PAUSE_SECONDS, SETTLE_SECONDS, EscapeDeletion
 
 
@@ -48,29 +48,35 @@ class Watched:
         self.held_back = HeldBack(self.metrics, lambda: self.leading, clock=self.clock)
         self.written = Written()
 
-    async def look(self, seconds: float, *noted: tuple[Bound, str]) -> None:
+    async def look(self, seconds: float, *noted: tuple[SharedBound, str]) -> None:
         for _ in range(int(seconds / SHARE_LOOK_SECONDS)):
             for bound, namespace in noted:
                 self.held_back.note(bound, namespace)
             self.clock.move(SHARE_LOOK_SECONDS)
             await self.held_back.look(self.written)  # type: ignore[arg-type]
 
-    def number(self, bound: Bound) -> float:
+    def number(self, bound: SharedBound) -> float:
         return self.metrics.registry.get_sample_value("rollcall_namespaces_held_back", {"bound": bound.value}) or 0.0
 
 
 async def test_namespaces_are_counted_while_they_want_more_than_their_share() -> None:
     watched = Watched()
-    await watched.look(SHARE_LOOK_SECONDS, (Bound.WORKERS, "a"), (Bound.WORKERS, "b"), (Bound.LOSSES, "a"))
-    assert [watched.number(bound) for bound in (Bound.WORKERS, Bound.LOSSES, Bound.HEALTH)] == [2, 1, 0]
+    await watched.look(
+        SHARE_LOOK_SECONDS, (SharedBound.WORKERS, "a"), (SharedBound.WORKERS, "b"), (SharedBound.LOSSES, "a")
+    )
+    assert [watched.number(bound) for bound in (SharedBound.WORKERS, SharedBound.LOSSES, SharedBound.HEALTH)] == [
+        2,
+        1,
+        0,
+    ]
     await watched.look(20)
-    assert [watched.number(bound) for bound in Bound] == [0] * len(Bound)
+    assert [watched.number(bound) for bound in SharedBound] == [0] * len(SharedBound)
     assert (watched.written.told, watched.held_back._noted) == ([], {})
 
 
 async def test_a_namespace_is_told_once_that_has_lasted_and_what_to_do() -> None:
     watched = Watched()
-    both = (Bound.WORKERS, "a"), (Bound.LOSSES, "a")
+    both = (SharedBound.WORKERS, "a"), (SharedBound.LOSSES, "a")
     await watched.look(LASTING_SECONDS - SHARE_LOOK_SECONDS, *both)
     assert watched.written.told == []
     await watched.look(600, *both)
@@ -84,21 +90,21 @@ async def test_a_namespace_is_told_once_that_has_lasted_and_what_to_do() -> None
 async def test_a_namespace_that_wants_more_now_and_then_is_not_told() -> None:
     watched = Watched()
     for _ in range(20):
-        await watched.look(LASTING_SECONDS / 2, (Bound.WORKERS, "a"))
+        await watched.look(LASTING_SECONDS / 2, (SharedBound.WORKERS, "a"))
         await watched.look(20)
     assert watched.written.told == []
 
 
 async def test_that_gangs_share_an_event_is_counted_and_said_by_that_event_alone() -> None:
     watched = Watched()
-    await watched.look(600, (Bound.EVENTS, "a"))
-    assert watched.number(Bound.EVENTS) == 1
+    await watched.look(600, (SharedBound.EVENTS, "a"))
+    assert watched.number(SharedBound.EVENTS) == 1
     assert watched.written.told == []
 
 
 async def test_thousands_of_namespaces_are_told_some_at_a_time() -> None:
     watched = Watched()
-    every = [(Bound.HEALTH, f"n{number}") for number in range(50)]
+    every = [(SharedBound.HEALTH, f"n{number}") for number in range(50)]
     await watched.look(LASTING_SECONDS, *every)
     assert len(watched.written.told) == 10
     await watched.look(600, *every)
@@ -108,8 +114,8 @@ async def test_thousands_of_namespaces_are_told_some_at_a_time() -> None:
 async def test_only_the_leader_tells() -> None:
     watched = Watched()
     watched.leading = False
-    await watched.look(600, (Bound.HEALTH, "a"))
-    assert (watched.number(Bound.HEALTH), watched.written.told) == (1, [])
+    await watched.look(600, (SharedBound.HEALTH, "a"))
+    assert (watched.number(SharedBound.HEALTH), watched.written.told) == (1, [])
 
 
 async def test_a_crowd_whose_objects_are_written_late_is_counted_and_told() -> None:
@@ -128,7 +134,7 @@ async def test_a_crowd_that_changes_faster_than_it_can_be_judged_is_counted(monk
     put_crowd(cluster, 30)
     async with running(cluster) as found:
         await settled(found)
-        noted = noted_by(found, Bound.HEALTH)
+        noted = noted_by(found, SharedBound.HEALTH)
         judge, gone, every = found.health._judge, GangKey("small", "gone"), list[GangKey]()
 
         def judged(key: GangKey) -> None:
@@ -146,7 +152,7 @@ async def test_a_crowd_that_changes_faster_than_it_can_be_judged_is_counted(monk
         assert noted() == {"crowd"}
 
 
-def noted_by(found: Reconciler, bound: Bound) -> Any:
+def noted_by(found: Reconciler, bound: SharedBound) -> Any:
     found.held_back._noted.clear()
     return lambda: {namespace for namespace, one in found.held_back._noted if one is bound}
 
@@ -170,7 +176,7 @@ def test_of_gangs_beyond_their_own_events_the_namespace_is_noted() -> None:
 async def test_ends_of_pods_of_one_namespace_leave_room_for_those_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loss_watch, "MOST_ENDS", 40)
     found = reconciler(WritableWorld())
-    watch, noted = found.losses._watch, noted_by(found, Bound.LOSSES)
+    watch, noted = found.losses._watch, noted_by(found, SharedBound.LOSSES)
 
     def end(namespace: str, index: int) -> Any:
         name = f"p{index}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from webhook.gangs.escapes import not_its_own
+from webhook.gangs.escapes import unowned_escapes
 from webhook.gangs.health import GangHealth, GangState, MemberHealth
 from webhook.gangs.hold_reasons import GangReason, HoldReason
 from webhook.gangs.members import read_gang_pod
@@ -46,5 +46,5 @@ def test_what_is_counted_and_told_of_a_gang_is_kept() -> None:
 
 def test_of_escaped_pods_their_numbers_are_kept() -> None:
     pods = [read_gang_pod({"metadata": {"name": f"p{index}", "namespace": "team"}})[1] for index in range(30)]
-    found = replace(health("demo-0", GangState.STARTED), escaped=not_its_own(pods))
+    found = replace(health("demo-0", GangState.STARTED), escaped=unowned_escapes(pods))
     assert judgement_of(found, None).escapes == (("unowned", 30),)

@@ -13,7 +13,7 @@ from tests.waiting import until
 from webhook.gangs.escapes import Escape, Escapes
 from webhook.gangs.members import POD_BYTES, read_gang_pod, read_opted_in_pod
 from webhook.model.bounds import weight
-from webhook.model.facts import NOTHING_KNOWN
+from webhook.model.facts import NO_FACTS
 from webhook.model.grove import PodGang
 from webhook.model.keys import Record
 from webhook.model.pod_template import Pod
@@ -109,9 +109,9 @@ def escape_of(change: Callable[[Manifest], object]) -> Escape | None:
     """How a large pod escaped that the webhook prepared for KAI and its author then changed."""
     profile = KAI.profiles["kai-scheduler"]
     raw = pod("p")
-    prepare_pod(Pod(raw), profile, profile.member("team-a", "demo-0", "demo-0-a", RECORD, NOTHING_KNOWN))
+    prepare_pod(Pod(raw), profile, profile.member("team-a", "demo-0", "demo-0-a", RECORD, NO_FACTS))
     change(large(raw))
-    found = Escapes(PodGang(podgang("demo-0-a")), profile, RECORD, NOTHING_KNOWN).find_escape(read_gang_pod(raw)[1])
+    found = Escapes(PodGang(podgang("demo-0-a")), profile, RECORD, NO_FACTS).find_escape(read_gang_pod(raw)[1])
     return None if found is None else found.escape
 
 

@@ -48,7 +48,7 @@ from webhook.reconciler.held_gangs import EventPace, HeldGangs, OwnEvents, Turns
 from webhook.reconciler.loss_store import LossConditions, LossStore
 from webhook.reconciler.loss_watch import GONE_SECONDS, LossWatch
 from webhook.reconciler.manager import Reconciler
-from webhook.reconciler.metrics import Bound, ReconcilerMetrics
+from webhook.reconciler.metrics import ReconcilerMetrics, SharedBound
 from webhook.reconciler.remedies import EscapeDeletion, Remedies
 from webhook.reconciler.work_queue import KeyQueue
 
@@ -144,7 +144,7 @@ async def test_a_loop_of_a_reconciler_does_not_grow_with_the_number_of_others(
         async with judging(others) as found:
             for key in crowd(others):
                 found.queue.add(key)
-                found.held_back.note(Bound.WORKERS, key.namespace)
+                found.held_back.note(SharedBound.WORKERS, key.namespace)
             work(found)
             costs.append(Cost(lambda found=found: work(found), memory=True))  # type: ignore[misc]
     assert grown(*costs) == ({}, {})

@@ -11,7 +11,7 @@ from tests.unit.reconciler.grove import grove_pod
 from tests.unit.reconciler.running_reconciler import SETS, put_gang, running, settled, workload
 from tests.unit.worlds import settings_of
 from tests.waiting import until
-from webhook.backends.kai.keys import POD_GROUP, pod_group
+from webhook.backends.kai.keys import POD_GROUP, pod_group_name
 from webhook.model.gang_objects import RESTORED_ANNOTATION
 from webhook.model.projections import Resource
 
@@ -31,7 +31,7 @@ def world() -> WritableWorld:
 def running_pod(name: str) -> dict[str, Any]:
     pod = grove_pod(name, CLIQUE_OF[name])
     pod["spec"] |= {"nodeName": "node-1", "schedulerName": "kai-scheduler"}
-    pod["metadata"]["annotations"] = {"pod-group-name": pod_group("team-a", "demo-0")}
+    pod["metadata"]["annotations"] = {"pod-group-name": pod_group_name("team-a", "demo-0")}
     pod["metadata"]["labels"]["kai.scheduler/subgroup-name"] = CLIQUE_OF[name]
     return pod
 

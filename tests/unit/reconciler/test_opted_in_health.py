@@ -30,7 +30,7 @@ from webhook.gangs.health import GangHealth, GangState
 from webhook.gangs.hold_reasons import GangReason
 from webhook.gangs.key import GangKey
 from webhook.gangs.members import read_opted_in_pod
-from webhook.model.facts import NOTHING_KNOWN
+from webhook.model.facts import NO_FACTS
 from webhook.model.keys import Record
 from webhook.model.pod_template import Pod
 from webhook.mutators.prepare_pod import prepare_pod
@@ -45,7 +45,7 @@ def prepared(pod: dict[str, Any]) -> dict[str, Any]:
     gang, member = labels["rollcall.dev/gang"], labels["rollcall.dev/gang-member"]
     record = Record("koord-scheduler")
     prepare_pod(
-        Pod(pod), profile, profile.member("team-a", gang, member, record, NOTHING_KNOWN, grouped_as=("batch", "Job"))
+        Pod(pod), profile, profile.member("team-a", gang, member, record, NO_FACTS, grouped_as=("batch", "Job"))
     )
     return pod
 

@@ -74,7 +74,9 @@ async def test_a_record_that_is_removed_is_told_of() -> None:
         cluster.objects[RAY][:] = [unrecorded := deepcopy(recorded)]
         del unrecorded["metadata"]["labels"]
         cluster.tell(RAY, "DELETED", stored)
-        await until(lambda: (judgement := started.health.judgement(KEY)) is not None and judgement.word == "GangUnrecorded")
+        await until(
+            lambda: (judgement := started.health.judgement(KEY)) is not None and judgement.word == "GangUnrecorded"
+        )
         assert len(names(cluster)) == 2
 
 

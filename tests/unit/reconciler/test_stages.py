@@ -13,14 +13,14 @@ from webhook.cluster.client import Client
 from webhook.gangs.pod_watches import MOST_READ, Controllers, Stages
 from webhook.model.gang_objects import Stage
 from webhook.model.grove import PodGang
-from webhook.model.place import OF_GROVE, OF_OPTED_IN, PodControllers
+from webhook.model.place import GROVE_POD_CONTROLLERS, OPTED_IN_POD_CONTROLLERS, PodControllers
 from webhook.workloads.job import Job
 from webhook.workloads.opted_in_gang import gangs_of
 
 GANG = PodGang(podgang("demo-0-a"))
 
 
-def stage_of(cluster: WritableWorld, gang: PodGang = GANG, kinds: PodControllers = OF_GROVE) -> Stage:
+def stage_of(cluster: WritableWorld, gang: PodGang = GANG, kinds: PodControllers = GROVE_POD_CONTROLLERS) -> Stage:
     """The stage of a gang, where the watches of controllers have brought nothing yet."""
 
     async def story() -> Stage:
@@ -42,9 +42,9 @@ def test_pods_of_a_job_with_a_manual_selector_are_seen_as_bound() -> None:
     other["spec"]["nodeName"] = "n1"
     cluster = opted_in_world((PODS, bound), (PODS, other))
     gang = next(gangs_of(Job(job(manualSelector=True))))
-    assert stage_of(cluster, gang, OF_OPTED_IN) is Stage.WAITING, "what is on a node is the JobSet's"
+    assert stage_of(cluster, gang, OPTED_IN_POD_CONTROLLERS) is Stage.WAITING, "what is on a node is the JobSet's"
     bound["spec"]["nodeName"] = "n1"
-    assert stage_of(cluster, gang, OF_OPTED_IN) is Stage.BOUND
+    assert stage_of(cluster, gang, OPTED_IN_POD_CONTROLLERS) is Stage.BOUND
 
 
 def test_a_pod_counts_before_its_pod_clique_is_in_the_cache() -> None:

@@ -19,7 +19,7 @@ from tests.unit.worlds import settings_of
 from tests.waiting import until
 from webhook.backends.coscheduling import POD_GROUP as COSCHEDULING_GROUP
 from webhook.backends.kai.keys import POD_GROUP as KAI_GROUP
-from webhook.backends.kai.keys import pod_group
+from webhook.backends.kai.keys import pod_group_name
 from webhook.backends.koordinator.keys import POD_GROUP as KOORDINATOR_GROUP
 from webhook.backends.volcano.keys import POD_GROUP as VOLCANO_GROUP
 from webhook.gangs.escapes import KEPT
@@ -49,7 +49,7 @@ def kube(mark: Mapping[str, Any], *kinds: tuple[str, str]) -> Way:
     return Way("default-scheduler", apis, mark, {"gangScheduling": True})
 
 
-OF_KAI = pod_group("team-a", "demo-0")
+OF_KAI = pod_group_name("team-a", "demo-0")
 WAYS = {
     "koord-scheduler, label": Way(
         "koord-scheduler", (KOORDINATOR_GROUP,), {"labels": {"pod-group.scheduling.sigs.k8s.io": "demo-0-a"}}

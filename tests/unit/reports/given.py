@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from webhook.config.defaults import default_settings, force_scheduler
 from webhook.errors import InputError
-from webhook.model.facts import NOTHING_KNOWN
+from webhook.model.facts import NO_FACTS
 from webhook.offline.fixed_files import add_fixes
 from webhook.offline.judgement import judge
 from webhook.offline.manifests import read_text
@@ -72,9 +72,9 @@ def report_on(text: str, file: str = "deploy/a b.yaml", *, suppress: bool = True
     settings = replace(force_scheduler(default_settings(), "koord-scheduler"), standalone=True)
     report = Report(suppress=suppress)
     for document in read_text(text, file):
-        report.add(document, judge(document.manifest, NOTHING_KNOWN, settings))
+        report.add(document, judge(document.manifest, NO_FACTS, settings))
     if fixes:
-        add_fixes(report, lambda _: NOTHING_KNOWN, settings)
+        add_fixes(report, lambda _: NO_FACTS, settings)
     return report
 
 

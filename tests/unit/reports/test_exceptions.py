@@ -12,7 +12,7 @@ import pytest
 
 from tests.unit.reports.given import FINE, OPTIONS, REFUSED
 from webhook.config.defaults import default_settings, force_scheduler
-from webhook.model.facts import NOTHING_KNOWN
+from webhook.model.facts import NO_FACTS
 from webhook.model.findings import Exceptions, RuleException
 from webhook.offline.finding_details import FailOn
 from webhook.offline.judgement import judge
@@ -37,7 +37,7 @@ def report_at(now: datetime | None, text: str = REFUSED, *rules: str, suppress: 
     )
     report = Report(suppress=suppress)
     for document in read_text(text, "deploy/a.yaml"):
-        report.add(document, judge(document.manifest, NOTHING_KNOWN, settings, now))
+        report.add(document, judge(document.manifest, NO_FACTS, settings, now))
     return report
 
 

@@ -29,7 +29,7 @@ from webhook.certificates.files import (
     server_context,
 )
 from webhook.cluster.clock import MACHINE_CLOCK
-from webhook.model.facts import NOTHING_KNOWN
+from webhook.model.facts import NO_FACTS
 from webhook.server.lane import Lane
 from webhook.server.routes import create_app
 from webhook.server.state import ServerState
@@ -57,7 +57,7 @@ def state(certificates: Path) -> ServerState:
     """The state of a standalone server with koord-scheduler as its default."""
     pair = load_pair(certificates / CERTIFICATE_FILE, certificates / KEY_FILE)
     # The certificate is valid at the time of the machine, as its clients require.
-    return ServerState(koordinator(), NOTHING_KNOWN, pair, clock=PlayedClock(MACHINE_CLOCK.now()))
+    return ServerState(koordinator(), NO_FACTS, pair, clock=PlayedClock(MACHINE_CLOCK.now()))
 
 
 class StoppedAtOnce(uvicorn.Server):

@@ -10,7 +10,7 @@ from typing import Any
 from tests.played import START, PlayedClock
 from tests.unit.server.conftest import Call, body, refused
 from tests.unit.worlds import koordinator
-from webhook.model.facts import NOTHING_KNOWN
+from webhook.model.facts import NO_FACTS
 from webhook.model.findings import Exceptions, RuleException
 from webhook.server.state import ServerState
 
@@ -25,7 +25,7 @@ def granted(name: str, until: datetime, *rules: str) -> RuleException:
 def serving(*exceptions: RuleException, clock: PlayedClock | None = None) -> ServerState:
     """Return the state of a server with these exceptions."""
     settings = replace(koordinator(), exceptions=Exceptions(exceptions))
-    return ServerState(settings, NOTHING_KNOWN, None, clock=clock or PlayedClock())
+    return ServerState(settings, NO_FACTS, None, clock=clock or PlayedClock())
 
 
 def answered(state: ServerState, review: dict[str, Any], path: str = "/validate") -> dict[str, Any]:

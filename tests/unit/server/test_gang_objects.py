@@ -11,7 +11,7 @@ from tests.unit.cluster.scripted import client
 from tests.unit.cluster.world import World
 from tests.unit.server.conftest import Call, body
 from tests.unit.worlds import settings_of
-from webhook.backends.kube.groups import PROJECTIONS, child_of, composite, known, member, pod_group
+from webhook.backends.kube.groups import PROJECTIONS, composite, example_cluster, member, parent_fields, pod_group
 from webhook.cluster.cluster_facts import LiveFacts
 from webhook.model.reading import Manifest
 from webhook.server.state import ServerState
@@ -25,7 +25,7 @@ FREE: dict[str, Any] = {"workloadRef": None}
 def ask(world: World, manifest: Manifest) -> dict[str, Any]:
     """What a server answers whose caches know of no group."""
     settings = settings_of("default-scheduler", {"gangScheduling": True}, standalone=False)
-    state = ServerState(settings, known(), None)
+    state = ServerState(settings, example_cluster(), None)
     state.cluster = LiveFacts(client(world), PROJECTIONS, lambda _: None)
     group, _, version = manifest["apiVersion"].rpartition("/")
     request = {
@@ -71,7 +71,7 @@ def test_a_tree_that_is_too_deep_is_read_level_by_level() -> None:
     world = World()
     for name, parent in (("d", "c"), ("c", "b"), ("b", "a"), ("a", None)):
         world.put(COMPOSITES, below(name, parent))
-    answer = ask(world, pod_group(**{**child_of("d"), **FREE}))
+    answer = ask(world, pod_group(**{**parent_fields("d"), **FREE}))
     assert "kube/tree-depth" in answer["status"]["message"]
     assert world.asked == [f"{COMPOSITES}/{name}" for name in "dcba"]
 

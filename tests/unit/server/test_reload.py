@@ -20,7 +20,7 @@ from tests.unit.server.server_process import ServingProcess, eventually, serving
 from tests.waiting import LIMIT_SECONDS
 from webhook.certificates.files import load_pair
 from webhook.operations import snapshot_reader
-from webhook.operations.snapshot_reader import Endpoint, look_at
+from webhook.operations.snapshot_reader import Endpoint, observe_endpoints
 from webhook.server.tls import PairFiles
 
 ROTATIONS = 2
@@ -203,7 +203,7 @@ def test_the_doctor_reads_the_certificate_and_the_clock(tmp_path: Path, monkeypa
     files = authority.issue("tls")
     with serving_process(tmp_path, files) as server:
         bundles = [b64encode(authority.file.read_bytes()).decode()]
-        (seen,) = asyncio.run(look_at([Endpoint("127.0.0.1", server.port, "localhost")], bundles))
+        (seen,) = asyncio.run(observe_endpoints([Endpoint("127.0.0.1", server.port, "localhost")], bundles))
         assert (seen.presented.certificate, dict(seen.presented.refused)) == (load_pair(*files).leaf, {})
         assert seen.clock is not None
         assert abs(seen.clock.ahead) < 60

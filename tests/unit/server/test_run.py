@@ -24,7 +24,7 @@ from tests.unit.server.conftest import review
 from tests.unit.server.server_process import Running, end, eventually, lines_of, rollcall_process
 from tests.waiting import LIMIT_SECONDS
 from webhook.certificates.files import CERTIFICATE_FILE, KEY_FILE, make_development_certificates
-from webhook.model.facts import NOTHING_KNOWN
+from webhook.model.facts import NO_FACTS
 from webhook.server.memory import HEALTH_CONNECTIONS, NEXT_CONNECTIONS
 from webhook.server.serving import ServingPlan, _Server
 from webhook.server.state import ServerState
@@ -219,7 +219,7 @@ def test_the_serving_port_has_the_limits_of_the_configuration(certificates: Path
     settings = settings_from_document(configuration_of("koord-scheduler", serving=limits), standalone=True)
     anywhere, files = ("127.0.0.1", 0), PairFiles(certificates / CERTIFICATE_FILE, certificates / KEY_FILE)
     plan = ServingPlan(anywhere, files, next_place=anywhere, next_files=files, health_place=anywhere)
-    server = _Server(ServerState(settings, NOTHING_KNOWN, None), plan)
+    server = _Server(ServerState(settings, NO_FACTS, None), plan)
     ports = [port for port in (server._serving, server._next, server._health) if port is not None]
     for port in ports:
         port._socket.close()

@@ -14,7 +14,7 @@ import pytest
 from tests.unit.server.conftest import HeldThread
 from tests.waiting import until
 from webhook import __version__
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.offline.manifests import NO_MANIFEST
 from webhook.server.check_endpoint import MAX_CHECKS
 from webhook.server.routes import create_app
@@ -52,7 +52,7 @@ def test_an_expired_or_missing_certificate_is_not_ready(state: ServerState) -> N
     hour = timedelta(hours=1)
     assert next(at(state, -hour, -hour).unready()).startswith("certificate: expired at ")
     assert next(at(state, hour, hour).unready()).startswith("certificate: not valid before ")
-    assert list(ServerState(state.settings, NOTHING_KNOWN, None).unready()) == ["certificate: none is loaded"]
+    assert list(ServerState(state.settings, NO_FACTS, None).unready()) == ["certificate: none is loaded"]
     assert list(at(state, -hour, hour).unready()) == []
 
 

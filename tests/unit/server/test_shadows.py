@@ -19,7 +19,7 @@ from tests.waiting import LIMIT_SECONDS
 from webhook.admission import decision as decision_module
 from webhook.config.file import settings_from
 from webhook.errors import Stopped
-from webhook.model.facts import NOTHING_KNOWN
+from webhook.model.facts import NO_FACTS
 from webhook.server import shadows
 from webhook.server.shadows import MOST_SAVED, SHARE, Allowance
 from webhook.server.state import ServerState
@@ -41,7 +41,7 @@ class Busy(PlayedClock):
 
 def serving(*names: str) -> ServerState:
     document = configuration_of("koord-scheduler", shadow=list(names))
-    return ServerState(replace(settings_from(document, "test"), standalone=True), NOTHING_KNOWN, None, clock=Busy())
+    return ServerState(replace(settings_from(document, "test"), standalone=True), NO_FACTS, None, clock=Busy())
 
 
 @pytest.fixture
@@ -264,7 +264,7 @@ def judged(state: ServerState, moment: shadows.Moment) -> dict[str, str]:
     assert state.shadows is not None
     manifest = pod_clique_set(labels={"rollcall.dev/scheduler": "koord-scheduler"})
     verdict = validate(manifest, settings=state.settings)
-    return state.shadows.annotations(request(manifest), verdict, NOTHING_KNOWN, moment)
+    return state.shadows.annotations(request(manifest), verdict, NO_FACTS, moment)
 
 
 def test_a_large_review_makes_way_for_another_that_waits(state: ServerState, clock: Busy) -> None:
@@ -296,7 +296,7 @@ def test_a_large_review_that_took_long_leaves_no_time_for_shadows(state: ServerS
 
 def test_an_annotation_is_cut(state: ServerState, monkeypatch: pytest.MonkeyPatch) -> None:
     many = decision_module.ShadowAnswer(
-        decision_module.Would.WARNED, tuple(f"kai/{number:04d}" for number in range(1000))
+        decision_module.ShadowOutcome.WARNED, tuple(f"kai/{number:04d}" for number in range(1000))
     )
     monkeypatch.setattr(shadows, "shadow_answer", lambda *_: many)
     text = ask(state)["auditAnnotations"]["shadow.kai-scheduler"]

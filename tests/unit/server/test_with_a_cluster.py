@@ -22,7 +22,7 @@ from webhook.backends.koordinator.keys import POD_GROUP
 from webhook.cluster import cluster_facts
 from webhook.cluster.access import Access
 from webhook.cluster.cluster_facts import LiveFacts
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.known_objects import Namespace
 from webhook.model.projections import POD_CLIQUE_SETS, Resource
 from webhook.server.routes import create_app
@@ -33,7 +33,7 @@ SETS = "/apis/grove.io/v1alpha1/namespaces/default/podcliquesets"
 LABEL = "rollcall.dev/scheduler"
 
 
-def following(world: World, facts: ClusterFacts = NOTHING_KNOWN) -> ServerState:
+def following(world: World, facts: ClusterFacts = NO_FACTS) -> ServerState:
     """A server's state whose caches say `facts` and whose cluster is `world`."""
     state = ServerState(koordinator(standalone=False), facts, None, clock=PlayedClock())
     state.cluster = LiveFacts(client(world), [ELASTIC_QUOTAS], lambda _: None)
@@ -109,7 +109,7 @@ class Silent(World):
 @pytest.mark.parametrize(
     ("path", "asked", "facts"),
     [
-        ("/mutate", review(gang_pod()), NOTHING_KNOWN),
+        ("/mutate", review(gang_pod()), NO_FACTS),
         (
             "/validate",
             review(pod_clique_set(annotations={"scheduling.grove.io/koordinator-quota": "q"})),
@@ -204,7 +204,7 @@ def test_the_objects_of_the_caches_are_counted() -> None:
 
 
 def test_missing_kinds_of_a_cluster_are_logged_once(capsys: pytest.CaptureFixture[str]) -> None:
-    state = ServerState(koordinator(standalone=False), NOTHING_KNOWN, None)
+    state = ServerState(koordinator(standalone=False), NO_FACTS, None)
     missing = "scheduling.sigs.k8s.io/v1alpha1 PodGroup"
     state._changed(ClusterFacts(apis=frozenset()))
     assert missing in capsys.readouterr().out
@@ -215,7 +215,7 @@ def test_missing_kinds_of_a_cluster_are_logged_once(capsys: pytest.CaptureFixtur
 def test_two_schedulers_with_a_kind_of_the_same_name_are_counted_separately() -> None:
     volcano = settings_of("volcano", standalone=False)
     both = replace(volcano, profiles={**volcano.profiles, **settings_of("kai-scheduler").profiles})
-    state = ServerState(both, NOTHING_KNOWN, None)
+    state = ServerState(both, NO_FACTS, None)
     state.follow(Access("https://cluster", NO_TLS, lambda: None))
     found = [
         tuple(sorted(sample.labels.items()))

@@ -28,10 +28,10 @@ from webhook.config.settings import Settings
 from webhook.errors import Inexpressible
 from webhook.gangs.object_plan import GangPlan, SkipReason, is_elsewhere, plan
 from webhook.installation.net_policy import net_policy
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.keys import Record
 from webhook.model.reading import Manifest
-from webhook.offline.translation import translated
+from webhook.offline.translation import translated_objects
 from webhook.testing.start import may_start
 from webhook.validators.examples import job
 from webhook.workloads.leaderworkerset import LeaderWorkerSet
@@ -88,7 +88,7 @@ def test_pods_of_a_disaggregated_set_are_in_groups_that_podgrouper_leaves_alone(
     index: int, group: str, leaf: str
 ) -> None:
     raw = pod(index=index, labels={RECORD: KAI})
-    assert not may_start(request({**raw, "spec": {**raw["spec"], "schedulerName": KAI}}), NOTHING_KNOWN, EVERY)
+    assert not may_start(request({**raw, "spec": {**raw["spec"], "schedulerName": KAI}}), NO_FACTS, EVERY)
     found = prepared(raw, known_shaped(on_kai(serving())))
     metadata = found["metadata"]
     assert found["spec"]["schedulerName"] == KAI
@@ -139,7 +139,7 @@ def test_the_pods_of_a_role_are_rollcall_s_even_if_only_its_leader_worker_set_is
     found = prepared(pod(labels={RECORD: KAI}), known_shaped(facts=known(made)))
     # Its own group: the set, which would tell how many groups start together, is not opted in.
     assert found["metadata"]["labels"][LEAF] == "demo-5f8-decode-0-9c4"
-    planned = plan(_group(LeaderWorkerSet(on_kai(made)), "0-9c4"), NOTHING_KNOWN, EVERY)
+    planned = plan(_group(LeaderWorkerSet(on_kai(made)), "0-9c4"), NO_FACTS, EVERY)
     assert isinstance(planned, GangPlan)
     assert [leaf["name"] for leaf in planned.objects[0]["spec"]["subGroups"]] == ["demo-5f8-decode-0-9c4"]
 
@@ -160,7 +160,7 @@ def _group(made: LeaderWorkerSet, group: str) -> Any:
 def test_the_first_groups_of_a_set_are_one_tree_and_a_further_group_is_another() -> None:
     manifest = on_kai(serving("prefill=2", replicas=3))
     shared, prefill, _ = gangs_of(view(manifest))
-    planned = [plan(gang, NOTHING_KNOWN, EVERY) for gang in (shared, prefill)]
+    planned = [plan(gang, NO_FACTS, EVERY) for gang in (shared, prefill)]
     assert [one.objects for one in planned if isinstance(one, GangPlan)] == [
         [_pod_group("demo", "demo-02c8c86b", {"demo-prefill-0": 2, "demo-prefill-1": 2, "demo-decode-0": 2})],
         [_pod_group("demo-prefill-2", "demo-prefill-2-04c4eb18", {"demo-prefill-2": 2})],
@@ -189,9 +189,9 @@ def test_a_further_group_is_in_the_queue_of_the_set() -> None:
     """The controller does not copy the labels of a DisaggregatedSet to its LeaderWorkerSets."""
     gang = _group(_made("decode", 2), "1-9c4")
     with pytest.raises(Inexpressible, match="kai/owner-no-queue"):
-        plan(gang, NOTHING_KNOWN, EVERY)
+        plan(gang, NO_FACTS, EVERY)
     gang.above = view(on_kai(serving())).record
-    planned = plan(gang, NOTHING_KNOWN, EVERY)
+    planned = plan(gang, NO_FACTS, EVERY)
     assert isinstance(planned, GangPlan)
     (group,) = planned.objects
     assert (group["metadata"]["name"], group["spec"]["queue"]) == (FURTHER, "team-a")
@@ -202,15 +202,15 @@ def test_a_leader_worker_set_without_a_role_is_left_to_podgrouper() -> None:
     del alone.raw["metadata"]["ownerReferences"]
     alone.raw["metadata"]["labels"] = {RECORD: KAI}
     gang = _group(LeaderWorkerSet(alone.raw), "0-9c4")
-    assert plan(gang, NOTHING_KNOWN, EVERY) is SkipReason.SCHEDULER
-    assert is_elsewhere(gang, NOTHING_KNOWN, EVERY)
+    assert plan(gang, NO_FACTS, EVERY) is SkipReason.SCHEDULER
+    assert is_elsewhere(gang, NO_FACTS, EVERY)
 
 
 @pytest.mark.parametrize("manifest", [ray_cluster(), pytorch_job()], ids=lambda one: one["kind"])
 def test_gangs_of_kinds_that_podgrouper_knows_are_left_to_it(manifest: Manifest) -> None:
     for gang in gangs_of(view(on_kai(manifest))):
-        assert plan(gang, NOTHING_KNOWN, EVERY) is SkipReason.SCHEDULER
-        assert is_elsewhere(gang, NOTHING_KNOWN, EVERY)
+        assert plan(gang, NO_FACTS, EVERY) is SkipReason.SCHEDULER
+        assert is_elsewhere(gang, NO_FACTS, EVERY)
 
 
 PLACED = {
@@ -240,14 +240,14 @@ def test_the_annotations_of_podgrouper_place_the_whole_group(
 ) -> None:
     manifest = on_kai(serving())
     manifest["metadata"]["annotations"] = annotations
-    planned = plan(next(gangs_of(view(manifest))), NOTHING_KNOWN, EVERY)
+    planned = plan(next(gangs_of(view(manifest))), NO_FACTS, EVERY)
     assert isinstance(planned, GangPlan)
     assert planned.objects[0]["spec"].get("topologyConstraint") == constraint
 
 
 def _queue_of(manifest: Manifest, settings: Settings) -> str | None:
     gang = next(gangs_of(view(manifest, settings)))
-    planned = plan(gang, NOTHING_KNOWN, settings)
+    planned = plan(gang, NO_FACTS, settings)
     assert isinstance(planned, GangPlan)
     queue: str = planned.objects[0]["spec"]["queue"]
     return queue
@@ -287,7 +287,7 @@ def test_the_queue_is_that_of_the_workload_or_its_template_or_the_profile(
 
 def test_render_shows_the_group_and_a_pod_of_each_part() -> None:
     settings = replace(WITH_TRAINING, standalone=True)
-    shown = list(translated(view(training(), settings), settings.profiles[KAI], NOTHING_KNOWN, settings))
+    shown = list(translated_objects(view(training(), settings), settings.profiles[KAI], NO_FACTS, settings))
     assert [(one.comment, one.manifest["kind"]) for one in shown] == [
         (("Training demo, kai-scheduler: gang demo",), "PodGroup"),
         (("Training demo, kai-scheduler: one pod of trainer, of Training demo",), "Pod"),
@@ -350,5 +350,5 @@ def test_a_reconciler_follows_only_the_kinds_whose_gangs_it_makes() -> None:
     ],
 )
 def test_a_member_says_whether_rollcall_makes_its_gang(kind: tuple[str, str], made: bool) -> None:
-    member = EVERY.profiles[KAI].member("a", "g", "m", Record(KAI), NOTHING_KNOWN, grouped_as=kind)
+    member = EVERY.profiles[KAI].member("a", "g", "m", Record(KAI), NO_FACTS, grouped_as=kind)
     assert (member.opted_in, member.gang_by_rollcall) == (True, made)

@@ -15,12 +15,12 @@ from webhook import admission
 from webhook.admission.decision import required_facts
 from webhook.gangs.members import read_opted_in_pod
 from webhook.gangs.object_plan import gangs_of_sets
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.keys import Needed, Record
 from webhook.model.place import MOST_TOGETHER, surge_of, together_in
 from webhook.model.pod_template import Pod
 from webhook.model.reading import Manifest, mapping
-from webhook.workloads.known_workloads import KnownWorkload
+from webhook.workloads.known_workloads import WorkloadFacts
 from webhook.workloads.leaderworkerset import LeaderWorkerSet
 from webhook.workloads.opted_in_gang import gangs_of
 
@@ -127,13 +127,13 @@ def test_the_index_of_its_group_decides_the_gang_of_a_pod(
 
 def test_without_the_set_a_pod_belongs_to_its_leader_worker_set() -> None:
     """Only that may be opted in."""
-    known = KnownWorkload(Record("koord-scheduler"))
-    facts = replace(NOTHING_KNOWN, shaped_workloads={}, leader_worker_sets={("default", "demo-5f8-decode"): known})
+    known = WorkloadFacts(Record("koord-scheduler"))
+    facts = replace(NO_FACTS, shaped_workloads={}, leader_worker_sets={("default", "demo-5f8-decode"): known})
     assert gang_of(pod(), facts) == ("demo-5f8-decode-0-9c4", "demo-5f8-decode-0-9c4")
 
 
 def test_both_are_read_before_a_pod_is_prepared() -> None:
-    facts = replace(NOTHING_KNOWN, shaped_workloads={}, leader_worker_sets={})
+    facts = replace(NO_FACTS, shaped_workloads={}, leader_worker_sets={})
     assert required_facts(request(pod()), facts, kinds=EVERY.kinds) == (
         Needed("shaped_workloads", (CRD, "default", "demo")),
         Needed("leader_worker_sets", ("default", "demo-5f8-decode")),

@@ -28,7 +28,7 @@ from tests.unit.worlds import request
 from webhook import admission
 from webhook.admission.decision import required_facts
 from webhook.errors import TooManyParts
-from webhook.model.facts import NOTHING_KNOWN
+from webhook.model.facts import NO_FACTS
 from webhook.model.keys import Needed
 from webhook.model.reading import Manifest
 from webhook.validators.examples import stateful_set
@@ -111,13 +111,13 @@ def test_a_namespace_opts_a_workload_in_and_the_record_is_written_where_its_pods
 def test_a_namespace_does_not_opt_in_what_is_a_gang_only_on_request(make: Any) -> None:
     assert _marked(make(scheduler=None)) == []
     asked = request(make(scheduler=None))
-    assert required_facts(asked, NOTHING_KNOWN, kinds=EVERY.kinds) == ()
+    assert required_facts(asked, NO_FACTS, kinds=EVERY.kinds) == ()
     assert _marked(make()) == ["metadata.labels", "spec.template.metadata.labels"]
 
 
 def test_the_namespace_of_a_new_workload_is_read_before_it_is_chosen_for() -> None:
     asked = request(ray_cluster(scheduler=None))
-    assert required_facts(asked, NOTHING_KNOWN, kinds=EVERY.kinds) == (Needed("namespaces", "default"),)
+    assert required_facts(asked, NO_FACTS, kinds=EVERY.kinds) == (Needed("namespaces", "default"),)
 
 
 def test_an_update_keeps_the_record_in_the_templates() -> None:
@@ -228,7 +228,7 @@ def test_a_field_of_the_wrong_type_is_reported_with_its_place(manifest: Manifest
 def test_too_many_parts_are_not_judged() -> None:
     many = ray_cluster(*({"groupName": f"g{index}"} for index in range(10_001)))
     with pytest.raises(TooManyParts, match=r"workerGroupSpecs\[\*\]"):
-        admission.validate(request(many), NOTHING_KNOWN, EVERY)
+        admission.validate(request(many), NO_FACTS, EVERY)
 
 
 def test_another_kind_with_the_same_name_is_not_this_kind() -> None:

@@ -22,7 +22,7 @@ from tests.unit.shapes.workloads import (
 from tests.unit.worlds import request
 from webhook.admission.decision import required_facts
 from webhook.errors import FactsUnavailable
-from webhook.model.facts import NOTHING_KNOWN
+from webhook.model.facts import NO_FACTS
 from webhook.model.grove import NEWEST
 from webhook.model.keys import Needed, Record
 from webhook.model.reading import Manifest
@@ -108,15 +108,15 @@ def test_a_pod_of_an_unknown_workload_is_left_and_read_for_before() -> None:
 
 def test_a_workload_that_could_not_be_read_is_an_error_and_not_a_verdict() -> None:
     with pytest.raises(FactsUnavailable):
-        mutate(pod_of(ray_cluster(), WORKER), facts=NOTHING_KNOWN)
+        mutate(pod_of(ray_cluster(), WORKER), facts=NO_FACTS)
 
 
 def _minimums(manifest: Manifest, scheduler: str) -> dict[str, int]:
     """The minimum of each gang object, by its name."""
     profile = EVERY.profiles[scheduler]
     found = {}
-    for gang in expected_gangs(view(manifest), NOTHING_KNOWN, NEWEST):
-        for made in gang_objects(gang, Record(scheduler), profile, NOTHING_KNOWN):
+    for gang in expected_gangs(view(manifest), NO_FACTS, NEWEST):
+        for made in gang_objects(gang, Record(scheduler), profile, NO_FACTS):
             assert made["metadata"]["labels"][GANG] == gang.name
             found[made["metadata"]["name"]] = made["spec"]["minMember"]
     return found

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.admission.opted_in.worlds import EVERY, known, validate
 from tests.unit.shapes.workloads import RECORD, declared, pod_of, ray_cluster, template, with_shapes, workload
 from webhook.installation.webhooks import Address, webhook_configurations
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.reading import Manifest
 from webhook.offline.judgement import judge
 
@@ -50,7 +50,7 @@ def test_a_pod_of_an_unknown_kind_is_a_warning(pod: Manifest, facts: ClusterFact
     ("pod", "facts"),
     [
         (_pod(), known()),
-        (_pod(), NOTHING_KNOWN),
+        (_pod(), NO_FACTS),
         (_pod(schedulerName="another-scheduler"), known()),
         *((_pod("apps/v1", kind), OPTED_IN) for kind in ("ReplicaSet", "StatefulSet", "DaemonSet")),
         (_pod("v1", "ReplicationController"), OPTED_IN),

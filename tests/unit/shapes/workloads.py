@@ -11,7 +11,7 @@ from webhook.config.defaults import built_in_kinds
 from webhook.config.settings import Settings
 from webhook.config.shape_document import read_shape
 from webhook.errors import Problem
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.keys import SHAPED_WORKLOADS
 from webhook.model.reading import Manifest
 from webhook.offline.judgement import kind_of
@@ -113,7 +113,7 @@ def view(manifest: Manifest, settings: Settings = EVERY) -> ShapedWorkload:
     return found
 
 
-def known_shaped(*manifests: Manifest, facts: ClusterFacts = NOTHING_KNOWN, settings: Settings = EVERY) -> ClusterFacts:
+def known_shaped(*manifests: Manifest, facts: ClusterFacts = NO_FACTS, settings: Settings = EVERY) -> ClusterFacts:
     """Facts with these workloads."""
     entries = dict(facts.shaped_workloads or {})
     for manifest in manifests:

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.sources.fact_files import facts
 from webhook.backends.kube.groups import GroupMembership
 from webhook.errors import InputError
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.keys import Api, Record
 from webhook.model.known_objects import (
     HyperNode,
@@ -64,7 +64,7 @@ PARTS: dict[str, tuple[str, ClusterFacts]] = {
             )
         ),
     ),
-    "a PodGroup of another group of APIs": (LEADER.replace("sigs.k8s.io", "x-k8s.io"), NOTHING_KNOWN),
+    "a PodGroup of another group of APIs": (LEADER.replace("sigs.k8s.io", "x-k8s.io"), NO_FACTS),
     "a namespace": (
         "{apiVersion: v1, kind: Namespace, metadata: {name: a, labels: {x: one}}}",
         ClusterFacts(namespaces={"a": Namespace({"x": "one"})}),
@@ -275,10 +275,10 @@ spec:
             spec_fields={Api("example.com", "v1", "X"): frozenset({"minMember", "subGroups"})},
         ),
     ),
-    "a kind that no rule reads": ("{apiVersion: v1, kind: Service, metadata: {name: x}}", NOTHING_KNOWN),
+    "a kind that no rule reads": ("{apiVersion: v1, kind: Service, metadata: {name: x}}", NO_FACTS),
     "another group's ElasticQuota": (
         "{apiVersion: example.com/v1, kind: ElasticQuota, metadata: {name: x}}",
-        NOTHING_KNOWN,
+        NO_FACTS,
     ),
 }
 
@@ -337,7 +337,7 @@ def test_malformed_facts_are_reported_with_their_place(text: str, told: str) -> 
 
 
 def test_pod_groups_that_are_judged_together_know_each_other() -> None:
-    known = one_world(NOTHING_KNOWN, read_text(LEADER, "gang.yaml")).koordinator_pod_groups
+    known = one_world(NO_FACTS, read_text(LEADER, "gang.yaml")).koordinator_pod_groups
     assert known == {("a", "leader"): LEADER_KNOWN}
     assert known is not None
     assert list(known.listing(("a", "worker"))) == [("a", "leader")]

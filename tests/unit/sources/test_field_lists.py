@@ -12,10 +12,10 @@ import yaml
 from tests.texts import Text
 from tools.make_field_lists import as_text, field_lists
 from webhook.errors import InputError
-from webhook.model.facts import NOTHING_KNOWN
+from webhook.model.facts import NO_FACTS
 from webhook.model.fields import ITEMS
 from webhook.model.keys import Api
-from webhook.offline.fact_files import LISTS, known_fields, load_facts, load_schemas, with_field_names
+from webhook.offline.fact_files import LISTS, add_field_names, known_fields, load_facts, load_schemas
 
 CRDS = os.environ.get("ROLLCALL_CRDS")
 JOB_SET = Api("jobset.x-k8s.io", "v1alpha2", "JobSet")
@@ -86,14 +86,14 @@ def test_schemas_are_read_from_files_and_folders(tmp_path: Path) -> None:
 
 
 def test_a_schema_from_a_file_comes_before_the_known_release(tmp_path: Path) -> None:
-    facts = with_field_names(NOTHING_KNOWN, [written(tmp_path, crd("replicas"))])
+    facts = add_field_names(NO_FACTS, [written(tmp_path, crd("replicas"))])
     assert facts.field_names is not None
     assert facts.field_names[JOB_SET].names["spec"] == {"replicas": None}
     assert facts.field_names[Api("batch", "v1", "Job")].origin.startswith("Kubernetes")
 
 
 def test_definitions_among_the_facts_tell_the_fields_too(tmp_path: Path) -> None:
-    facts = with_field_names(load_facts([written(tmp_path, crd("replicas"))]))
+    facts = add_field_names(load_facts([written(tmp_path, crd("replicas"))]))
     assert facts.field_names is not None
     assert facts.field_names[JOB_SET].names["spec"] == {"replicas": None}
 

@@ -9,7 +9,7 @@ import pytest
 from tests.texts import Text
 from tests.unit.sources.fact_files import facts
 from webhook.errors import InputError
-from webhook.model.facts import NOTHING_KNOWN
+from webhook.model.facts import NO_FACTS
 from webhook.model.node_pods import NodePod
 from webhook.model.resources import Alternative, DeviceRequest, NamespaceQuota
 from webhook.offline.manifests import read_text
@@ -62,7 +62,7 @@ spec: {hard: many}
 
 
 def test_what_limits_a_namespace_counts_from_the_folder_of_its_workloads() -> None:
-    found = one_world(NOTHING_KNOWN, read_text(LIMITS, "folder.yaml"))
+    found = one_world(NO_FACTS, read_text(LIMITS, "folder.yaml"))
     assert found.resource_quotas == {("team", "gpus"): NamespaceQuota({"requests.nvidia.com/gpu": 8})}
     assert found.resource_claim_templates == {("team", "gpu"): (DeviceRequest("a", (Alternative("gpu", 2),)),)}
     assert found.limit_ranges is None
@@ -79,8 +79,8 @@ def test_a_page_of_nodes_stays_a_part_of_them_with_other_objects_beside_the_work
 
 
 def test_a_page_of_nodes_among_manifests_is_a_part_of_them() -> None:
-    assert "nodes" in (one_world(NOTHING_KNOWN, read_text(PAGE, "page.yaml")).partial or ())
-    assert "nodes" not in (one_world(NOTHING_KNOWN, read_text(NAMED, "nodes.yaml")).partial or ())
+    assert "nodes" in (one_world(NO_FACTS, read_text(PAGE, "page.yaml")).partial or ())
+    assert "nodes" not in (one_world(NO_FACTS, read_text(NAMED, "nodes.yaml")).partial or ())
 
 
 def test_a_page_of_devices_is_a_part_of_them() -> None:

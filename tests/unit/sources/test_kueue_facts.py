@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from webhook.errors import InputError
-from webhook.model.facts import NOTHING_KNOWN
+from webhook.model.facts import NO_FACTS
 from webhook.model.known_objects import KaiLevels
 from webhook.model.kueue_objects import ClusterQueue, Cohort, KueueWorkload, KueueWorkloads, LocalQueue
 from webhook.offline.fact_files import facts_from
@@ -76,7 +76,7 @@ def test_kinds_with_the_same_name_are_told_apart_by_their_group() -> None:
 
 def test_a_queue_beside_a_workload_counts_and_others_may_exist() -> None:
     cohort = "{apiVersion: kueue.x-k8s.io/v1beta2, kind: Cohort, metadata: {name: all}}"
-    found = one_world(NOTHING_KNOWN, read_text(f"{LOCAL_QUEUE}---\n{cohort}", "folder.yaml"))
+    found = one_world(NO_FACTS, read_text(f"{LOCAL_QUEUE}---\n{cohort}", "folder.yaml"))
     assert found.local_queues == {("team-a", "research"): LocalQueue("gpus")}
     assert found.cohorts == {"all": Cohort()}
     assert frozenset({"local_queues", "cohorts"}) <= (found.partial or frozenset())
@@ -84,7 +84,7 @@ def test_a_queue_beside_a_workload_counts_and_others_may_exist() -> None:
 
 def test_the_workloads_of_a_folder_are_no_facts() -> None:
     """Kueue makes them: one in a folder says nothing about the cluster."""
-    assert one_world(NOTHING_KNOWN, read_text(WORKLOADS, "folder.yaml")).kueue_workloads is None
+    assert one_world(NO_FACTS, read_text(WORKLOADS, "folder.yaml")).kueue_workloads is None
 
 
 def test_a_malformed_queue_is_reported_at_its_place() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.sources.fact_files import facts
 from webhook.errors import InputError
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.keys import Needed
 from webhook.offline import worlds as sources_worlds
 from webhook.offline.fact_files import load_facts
@@ -46,7 +46,7 @@ def documents(**files: str) -> list[Document]:
     return [one for name, text in files.items() for one in read_text(text, f"{name.replace('__', '/')}.yaml")]
 
 
-def only(text: str, known: ClusterFacts = NOTHING_KNOWN) -> tuple[ClusterFacts, list[str]]:
+def only(text: str, known: ClusterFacts = NO_FACTS) -> tuple[ClusterFacts, list[str]]:
     worlds = Worlds(known, documents(all=text))
     return worlds.common, [one.message for one in worlds.remarks]
 
@@ -214,7 +214,7 @@ def test_the_nearest_of_different_objects_counts_in_any_order(files: dict[str, s
     said = set()
     for order in permutations(files.items()):
         texts = {name: QUOTA.replace("MOST", most) for name, most in order}
-        worlds = Worlds(NOTHING_KNOWN, documents(**texts))
+        worlds = Worlds(NO_FACTS, documents(**texts))
         quota = (worlds.facts_for(judged).elastic_quotas or {}).get("team")
         assert (None if quota is None else quota.max) == (None if expected is None else {"cpu": 1000 * expected})
         assert not worlds.facts_for(judged).is_whole("elastic_quotas")
@@ -224,7 +224,7 @@ def test_the_nearest_of_different_objects_counts_in_any_order(files: dict[str, s
 
 
 def test_equal_objects_are_said_in_one_line_and_count() -> None:
-    worlds = Worlds(NOTHING_KNOWN, documents(a=QUOTA.replace("MOST", "4"), b=QUOTA.replace("MOST", "4000m")))
+    worlds = Worlds(NO_FACTS, documents(a=QUOTA.replace("MOST", "4"), b=QUOTA.replace("MOST", "4000m")))
     assert (worlds.common.elastic_quotas or {}).keys() == {"team"}
     (remark,) = worlds.remarks
     assert "a.yaml:1:1" in remark.message
@@ -283,7 +283,7 @@ def test_each_folder_decides_once_which_objects_are_nearest(many: int, monkeypat
 
     monkeypatch.setattr(sources_worlds, "_only", counted)
     every = documents(**files)
-    worlds = Worlds(NOTHING_KNOWN, every)
+    worlds = Worlds(NO_FACTS, every)
     chosen = [worlds.facts_for(document) for document in every]
     # The folders above both, each of the two folders, and its file; no file without such objects decides.
     above = len(Path.cwd().parts)
@@ -332,7 +332,7 @@ def test_the_pods_of_a_group_in_several_folders_are_counted_within_each(
     files: dict[str, str], sizes: dict[str, int | None]
 ) -> None:
     for every in (documents(**files), documents(**files)[::-1]):
-        worlds = Worlds(NOTHING_KNOWN, every)
+        worlds = Worlds(NO_FACTS, every)
         found = {one.source: (worlds.facts_for(one).group_sizes or {})[TRAIN] for one in every}
         assert {source: found[source] for source in sizes} == sizes
         unknown = [one for one in worlds.remarks if "unknown" in one.message]
@@ -355,7 +355,7 @@ def test_nodes_in_folders_beside_each_other_are_clusters(
 ) -> None:
     files = {name: NODE.replace("NAME", name.split("__")[-1]) for name in nodes} | dict.fromkeys(expected, JOB)
     every = documents(**files)
-    worlds = Worlds(NOTHING_KNOWN, every)
+    worlds = Worlds(NO_FACTS, every)
     found = {one.source: worlds.facts_for(one).nodes for one in every}
     for name, names in expected.items():
         there = found[f"{name.replace('__', '/')}.yaml"]
@@ -399,7 +399,7 @@ def test_what_belongs_to_nodes_counts_for_the_cluster_of_its_folder(
 ) -> None:
     nodes = {f"{name}__n": NODE.replace("NAME", "n1") for name in "ab"}
     every = documents(**nodes, **{place: text}, a__job=JOB, b__job=JOB)
-    worlds = Worlds(NOTHING_KNOWN, every)
+    worlds = Worlds(NO_FACTS, every)
     jobs = {one.source.split("/")[0]: worlds.facts_for(one) for one in every if one.source.endswith("/job.yaml")}
     assert {name for name, found in jobs.items() if getattr(found, part)} == expected
     # It costs every cluster its proofs only with a word.
@@ -412,7 +412,7 @@ def test_a_node_that_differs_in_other_clusters_leaves_a_cluster_whole() -> None:
     other = NODE.replace("NAME", "n1").replace("'8'", "'4'")
     files = {"a__n": NODE.replace("NAME", "n1"), "b__n": other, "c__n": NODE.replace("NAME", "n2")}
     every = documents(**files, **{f"{name}__job": JOB for name in "abc"})
-    worlds = Worlds(NOTHING_KNOWN, every)
+    worlds = Worlds(NO_FACTS, every)
     assert all(worlds.facts_for(one).is_whole("nodes") for one in every)
     twice = documents(**files, a__m=other, a__job=JOB)
-    assert not Worlds(NOTHING_KNOWN, twice).facts_for(twice[-1]).is_whole("nodes")
+    assert not Worlds(NO_FACTS, twice).facts_for(twice[-1]).is_whole("nodes")

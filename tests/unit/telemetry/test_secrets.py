@@ -25,7 +25,7 @@ from webhook.cluster import logs
 from webhook.cluster.cluster_facts import LiveFacts
 from webhook.cluster.spans import started
 from webhook.config.settings import Tracing
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.keys import Record
 from webhook.model.projections import POD_CLIQUE_SETS
 from webhook.server.state import ServerState
@@ -69,8 +69,8 @@ def broken(*_: Any) -> Any:
 
 
 def test_logs_and_metrics_of_admission_reveal_nothing_of_an_object(receiver: Receiver, lines: Any) -> None:
-    allowing = ServerState(koordinator(), NOTHING_KNOWN, None)
-    failing = ServerState(koordinator(), NOTHING_KNOWN, None)
+    allowing = ServerState(koordinator(), NO_FACTS, None)
+    failing = ServerState(koordinator(), NO_FACTS, None)
     profile = failing.settings.profiles["koord-scheduler"]
     world = World(POD_CLIQUE_SETS.resource)
     facts = ClusterFacts(pod_clique_sets={("default", "demo"): Record("koord-scheduler")}, elastic_quotas={})

@@ -29,7 +29,7 @@ from webhook.cluster.cluster_facts import LiveFacts
 from webhook.cluster.spans import started
 from webhook.config.settings import Tracing
 from webhook.errors import ConfigurationError
-from webhook.model.facts import NOTHING_KNOWN
+from webhook.model.facts import NO_FACTS
 from webhook.model.projections import POD_CLIQUE_SETS
 from webhook.server.state import ServerState
 
@@ -103,7 +103,7 @@ def test_an_invalid_trace_header_starts_a_new_trace(state: ServerState, receiver
 def test_a_live_read_is_a_child_span_of_its_call(receiver: Receiver) -> None:
     world = World(POD_CLIQUE_SETS.resource)
     world.put(SETS, LABELLED)
-    state = ServerState(koordinator(standalone=False), NOTHING_KNOWN, None)
+    state = ServerState(koordinator(standalone=False), NO_FACTS, None)
     state.cluster = LiveFacts(client(world), (), lambda _: None)
     with traced(receiver):
         assert ask(state, review(gang_pod()), "/mutate").status == 200
@@ -117,7 +117,7 @@ def test_a_live_read_is_a_child_span_of_its_call(receiver: Receiver) -> None:
 def test_the_span_of_a_failed_call_is_marked_without_the_error_text(receiver: Receiver) -> None:
     world = World()
     world.failing = OSError("no route to MARKER")
-    state = ServerState(koordinator(standalone=False), NOTHING_KNOWN, None)
+    state = ServerState(koordinator(standalone=False), NO_FACTS, None)
     state.cluster = LiveFacts(client(world), (), lambda _: None)
     with traced(receiver):
         assert ask(state, review(gang_pod()), "/mutate").status == 500
@@ -266,7 +266,7 @@ def test_without_an_endpoint_the_opentelemetry_sdk_is_not_imported() -> None:
     )
     made = subprocess.run([sys.executable, "-c", f"{used}{told}"], capture_output=True, text=True, check=True)
     assert made.stdout == "[]\n"
-    assert not spans.on()
+    assert not spans.is_tracing()
     assert spans.outgoing() == {}
 
 

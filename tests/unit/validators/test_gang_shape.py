@@ -9,8 +9,8 @@ import pytest
 from tests.texts import Text
 from tests.unit.worlds import gang_pod, request, rules, settings_of, validate
 from webhook import admission
-from webhook.admission.decision import in_doubt
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.admission.decision import doubtful_facts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.keys import Needed, Record
 from webhook.model.known_objects import PodGangFacts
 from webhook.validators.examples import clique, pod_clique_set, preferred, required, scaling_group
@@ -40,7 +40,7 @@ def test_a_pod_gang_is_read_again_before_a_pod_is_refused() -> None:
     facts = ClusterFacts(pod_clique_sets=OWNER, pod_gangs=gangs)
     settings = settings_of("koord-scheduler", standalone=False)
     verdict = validate(gang_pod(), settings=settings, facts=facts)
-    assert in_doubt(verdict) == (Needed("pod_gangs", ("default", "demo-0")),)
+    assert doubtful_facts(verdict) == (Needed("pod_gangs", ("default", "demo-0")),)
 
 
 LPX = settings_of("lpx-scheduler")
@@ -48,7 +48,7 @@ LPX = settings_of("lpx-scheduler")
 
 def test_lpx_is_named_on_the_pods_and_has_no_gang_objects() -> None:
     asked = request(gang_pod())
-    assert admission.mutate(asked, NOTHING_KNOWN, LPX).patch
+    assert admission.mutate(asked, NO_FACTS, LPX).patch
     assert asked.object is not None
     assert asked.object["spec"]["schedulerName"] == "lpx-scheduler"
     assert asked.object["metadata"]["labels"] == gang_pod()["metadata"]["labels"]

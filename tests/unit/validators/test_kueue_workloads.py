@@ -12,7 +12,7 @@ from tests.texts import Text
 from tests.unit.admission.opted_in.worlds import schedulers
 from tests.unit.worlds import rules, validate
 from webhook.config.settings import Settings
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.keys import Api
 from webhook.model.known_objects import PriorityClass
 from webhook.model.kueue import KueueSettings
@@ -269,7 +269,7 @@ def test_a_queue_that_admits_nothing_is_told(queue: LocalQueue | None, above: Cl
 
 
 def test_an_unknown_queue_is_not_judged() -> None:
-    verdict = validate(job(labels=QUEUED), settings=with_kueue(DEFAULT), facts=NOTHING_KNOWN)
+    verdict = validate(job(labels=QUEUED), settings=with_kueue(DEFAULT), facts=NO_FACTS)
     assert (rules(verdict), [one.rule for one in verdict.unjudged]) == ([], ["kueue/local-queue"])
 
 

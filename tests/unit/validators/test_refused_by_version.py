@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.worlds import settings_of
-from webhook.model.facts import NOTHING_KNOWN
+from webhook.model.facts import NO_FACTS
 from webhook.model.findings import Action
 from webhook.model.reading import Manifest
 from webhook.offline.judgement import judge
@@ -39,6 +39,6 @@ def _mpi_job(version: str) -> Manifest:
     ids=["MPIJob v2beta1", "MPIJob v1", "a path", "no domain", "a million groups", "too many pods"],
 )
 def test_what_is_refused_depends_on_who_refuses(manifest: Manifest, action: Action | None) -> None:
-    (judgement,) = judge(manifest, NOTHING_KNOWN, settings_of("koord-scheduler"))
+    (judgement,) = judge(manifest, NO_FACTS, settings_of("koord-scheduler"))
     actions = [finding.action for finding in judgement.verdict.findings if finding.rule == "owner/refused"]
     assert actions == ([] if action is None else [action])

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.shapes.workloads import ray_cluster, ray_job, template, worker_group, workload
 from tests.unit.worlds import settings_of
-from webhook.model.facts import NOTHING_KNOWN
+from webhook.model.facts import NO_FACTS
 from webhook.model.reading import Manifest
 from webhook.offline.judgement import judge
 
@@ -283,7 +283,7 @@ def refusals(manifest: Manifest) -> list[tuple[str, str, Any]]:
     """The action, the field and the value of each finding of the rule."""
     return [
         (finding.action.name, str(finding.at), finding.value)
-        for judgement in judge(manifest, NOTHING_KNOWN, settings_of("koord-scheduler"))
+        for judgement in judge(manifest, NO_FACTS, settings_of("koord-scheduler"))
         for finding in judgement.verdict.findings
         if finding.rule == "owner/refused"
     ]

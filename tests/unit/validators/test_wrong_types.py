@@ -9,7 +9,7 @@ import pytest
 from tests.unit.admission.decisions import GPU, NVLINK, mutate
 from tests.unit.worlds import PCS, POD, gang_pod, koordinator, request, rules, validate
 from webhook import admission
-from webhook.model.facts import NOTHING_KNOWN
+from webhook.model.facts import NO_FACTS
 from webhook.validators.examples import clique, pod_clique_set
 
 MALFORMED = {
@@ -49,24 +49,24 @@ def test_a_malformed_object_is_refused_at_every_wrong_field(fields: dict[str, An
 )
 def test_a_malformed_old_object_does_not_block_its_repair(old: Any) -> None:
     asked = request(pod_clique_set(), old, PCS)
-    assert admission.validate(asked, NOTHING_KNOWN, koordinator()).allowed
+    assert admission.validate(asked, NO_FACTS, koordinator()).allowed
     worse = request(pod_clique_set(GPU, annotations=NVLINK), old, PCS)
-    assert rules(admission.validate(worse, NOTHING_KNOWN, koordinator())) == ["koordinator/mnnvl"]
+    assert rules(admission.validate(worse, NO_FACTS, koordinator())) == ["koordinator/mnnvl"]
 
 
 def test_a_malformed_pod_is_refused_by_validation_and_left_unchanged_by_mutation() -> None:
     asked = request(gang_pod(schedulingGates="x"))
-    assert admission.mutate(asked, NOTHING_KNOWN, koordinator(gate=True)).patch == ()
+    assert admission.mutate(asked, NO_FACTS, koordinator(gate=True)).patch == ()
     assert asked.object == gang_pod(schedulingGates="x")
     broken = {**gang_pod(), "spec": {"schedulerName": 5}}
-    assert rules(admission.validate(request(broken), NOTHING_KNOWN, koordinator())) == ["grove/shape"]
+    assert rules(admission.validate(request(broken), NO_FACTS, koordinator())) == ["grove/shape"]
 
 
 def test_a_malformed_object_is_identified_by_the_review() -> None:
-    verdict = admission.validate(request({"spec": {"replicas": "x"}}, kind=PCS), NOTHING_KNOWN, koordinator())
+    verdict = admission.validate(request({"spec": {"replicas": "x"}}, kind=PCS), NO_FACTS, koordinator())
     assert [str(finding.at) for finding in verdict.findings] == ["spec.replicas"]
     listed = admission.validate(
-        request({"metadata": {"deletionTimestamp": None}, "spec": []}, kind=POD), NOTHING_KNOWN, koordinator()
+        request({"metadata": {"deletionTimestamp": None}, "spec": []}, kind=POD), NO_FACTS, koordinator()
     )
     assert str(listed.findings[0]).startswith("grove/shape at spec: a list of 0 items: ")
 

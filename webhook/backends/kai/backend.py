@@ -45,8 +45,8 @@ from webhook.fit.packing import (
     PodReading,
     PodsNeed,
     Roles,
-    all_together,
     group_of,
+    pack_together,
 )
 from webhook.fit.resource_requests import GPU_PARTS, GPUS
 from webhook.fit.verdict import FitFamily, FitScope
@@ -67,7 +67,7 @@ from webhook.model.topology_tree import TopologyDrift
 from webhook.validators.gang_scheduler import Limit
 from webhook.validators.registry import collect
 from webhook.workloads.jobset import JobSet
-from webhook.workloads.opted_in_gang import KAI_REQUIRED, KAI_TOPOLOGY, made_elsewhere
+from webhook.workloads.opted_in_gang import KAI_REQUIRED, KAI_TOPOLOGY, has_foreign_gang
 from webhook.workloads.opted_in_workload import OptedInWorkload, Part, SchedulerGroups
 
 _LEVEL = depends("a KAI Topology that has the domain among its levels")
@@ -103,7 +103,7 @@ def packing_of(shape: GangShape, roles: Roles, version: Version | None, facts: C
         packing = _grouped(shape, roles, version, domains)
     else:
         binding = shape.topology_name
-        packing = all_together(shape, roles, lambda key, at: domains.binding_partition(binding, key, at))
+        packing = pack_together(shape, roles, lambda key, at: domains.binding_partition(binding, key, at))
     return replace(packing, left_out=(*packing.left_out, _UNKNOWN)) if domains.unknown else packing
 
 
@@ -455,7 +455,7 @@ class KaiBackend(Backend[KaiSettings]):
 
     def limits(self, workload: OptedInWorkload, facts: ClusterFacts) -> Iterator[Limit]:
         name = gangs.named_queue(workload, self.settings)
-        if name is None and not made_elsewhere(workload):
+        if name is None and not has_foreign_gang(workload):
             name = self.settings.defaultQueue
         name = name or gangs.project_queue(workload, self.settings) or keys.DEFAULT_QUEUE
         return limits_of(name, facts.kai_queues, "the KAI Queue")

@@ -32,8 +32,8 @@ from webhook.model.keys import LABEL_VALUE_LIMIT, Needed, Record, label_name
 from webhook.model.quantity import nanoseconds
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
 from webhook.model.topology_tree import DriftReason, TopologyDrift
-from webhook.validators.shared_checks import first_named
-from webhook.workloads.opted_in_gang import KAI_TOPOLOGY, OptedInGang, of_workload
+from webhook.validators.shared_checks import first_name
+from webhook.workloads.opted_in_gang import KAI_TOPOLOGY, OptedInGang, annotations_of_workload
 from webhook.workloads.opted_in_workload import OptedInWorkload
 
 
@@ -259,7 +259,7 @@ def prepare_pod(member: GangMember, settings: KaiSettings) -> PodChanges:
     always, default = ({}, labels) if member.opted_in and stated_queue is None else (labels, {})
     if not member.gang_by_rollcall:
         return PodChanges(scheduler_name=keys.NAME, inputs=(), labels=always, default_labels=default, stamped=False)
-    group, leaf = keys.pod_group(member.namespace, member.podgang), keys.leaf(member.podclique)
+    group, leaf = keys.pod_group_name(member.namespace, member.podgang), keys.leaf_name(member.podclique)
     return PodChanges(
         scheduler_name=keys.NAME,
         inputs=(f"podGroup={group}", f"subGroup={leaf}", f"queue={settings.queueLabelKey}={queue or ''}"),
@@ -304,7 +304,7 @@ def gang_objects(podgang: PodGang, record: Record, settings: KaiSettings, facts:
     spec["subGroups"] = _subgroups(podgang, facts)
     pool = text(podgang.labels.get(settings.nodePoolLabelKey))
     labels = {settings.nodePoolLabelKey: pool} if pool is not None else {}
-    metadata = gang_metadata(podgang, keys.pod_group(podgang.namespace, podgang.gang), labels)
+    metadata = gang_metadata(podgang, keys.pod_group_name(podgang.namespace, podgang.gang), labels)
     api = keys.POD_GROUP
     return [{"apiVersion": f"{api.group}/{api.version}", "kind": api.kind, "metadata": metadata, "spec": spec}]
 
@@ -345,7 +345,7 @@ def restore(desired: Manifest, present: Mapping[str, int]) -> Manifest:
 
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/actions/stalegangeviction; seen with v0.16.8.
     """
-    return _restored(desired, {keys.leaf(member): number for member, number in present.items()})
+    return _restored(desired, {keys.leaf_name(member): number for member, number in present.items()})
 
 
 def _restored(desired: Manifest, most: Mapping[str, int]) -> Manifest:
@@ -386,7 +386,7 @@ def _minimums(pod_group: Manifest) -> dict[str, int]:
 
 def _subgroups(podgang: PodGang, facts: ClusterFacts) -> list[Manifest]:
     """Returns the sets, then the leaves."""
-    leaves = {member.name: keys.leaf(member.name) for member in podgang.members}
+    leaves = {member.name: keys.leaf_name(member.name) for member in podgang.members}
     parents: dict[str, str] = {}
     sets = []
     for config in podgang.group_configs:
@@ -413,7 +413,7 @@ def _subgroups(podgang: PodGang, facts: ClusterFacts) -> list[Manifest]:
 def named_queue(workload: OptedInWorkload, settings: KaiSettings) -> str | None:
     """Returns the queue that an opted-in workload or one of its templates names."""
     keys_of_queue = (("labels", settings.queueLabelKey),)
-    return first_named(workload, keys_of_queue, keys_of_queue)
+    return first_name(workload, keys_of_queue, keys_of_queue)
 
 
 def project_queue(workload: OptedInWorkload, settings: KaiSettings) -> str | None:
@@ -427,7 +427,7 @@ def project_queue(workload: OptedInWorkload, settings: KaiSettings) -> str | Non
 
 def _owner_topology(workload: OptedInWorkload) -> Manifest:
     """Returns the `topologyConstraint` that a workload's annotations ask for; none without a Topology."""
-    fields = {use.path.parts[-1]: use.value for use in of_workload(workload).asks(*keys.TOPOLOGY_FIELDS)}
+    fields = {use.path.parts[-1]: use.value for use in annotations_of_workload(workload).asks(*keys.TOPOLOGY_FIELDS)}
     constraint = {name: fields[key] for key, name in keys.TOPOLOGY_FIELDS.items() if key in fields}
     return {"topologyConstraint": constraint} if KAI_TOPOLOGY in fields else {}
 

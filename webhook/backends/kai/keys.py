@@ -26,7 +26,7 @@ from webhook.model.known_objects import KaiLevels, KaiQueue, QueuedGroup, Queued
 from webhook.model.projections import Projection, Resource, key_of, labels_of, name_of, required
 from webhook.model.quantity import LARGEST_AMOUNT, Version, parse_quantity
 from webhook.model.reading import Manifest, mapping, sequence, text
-from webhook.model.workload_record import OWN_LABELS, QUEUE_WORD
+from webhook.model.workload_record import QUEUE_WORD, ROLLCALL_LABELS
 from webhook.validators.registry import Context
 from webhook.workloads.opted_in_gang import KAI_PREFERRED, KAI_REQUIRED, KAI_TOPOLOGY
 
@@ -112,7 +112,7 @@ _OBJECT_LIMIT = 253
 _HASH_CHARACTERS = 8
 
 
-def pod_group(namespace: str, podgang: str) -> str:
+def pod_group_name(namespace: str, podgang: str) -> str:
     """Returns the name of a PodGang's PodGroup, unique in the cluster. Up to 2026-08 KAI's scheduler identifies
     PodGroups by name without namespace, and two gangs with one name in two namespaces half start (seen with v0.16.8;
     fixed by #2095).
@@ -122,7 +122,7 @@ def pod_group(namespace: str, podgang: str) -> str:
     return f"{podgang[: _OBJECT_LIMIT - _HASH_CHARACTERS - 1].rstrip('-.')}-{digest}"
 
 
-def leaf(podclique: str) -> str:
+def leaf_name(podclique: str) -> str:
     """Returns the name of a PodClique's subgroup: a DNS label. A PodClique's name need not be a DNS label."""
     return label_name(podclique, "leaf")
 
@@ -187,7 +187,7 @@ _UNLIMITED = -1
 
 
 def _queue(raw: Manifest) -> tuple[str, KaiQueue]:
-    labels, whole = labels_kept(labels_of(raw), first=OWN_LABELS)
+    labels, whole = labels_kept(labels_of(raw), first=ROLLCALL_LABELS)
     spec = mapping(raw.get("spec"))
     return name_of(raw), KaiQueue(
         name_text(spec.get("parentQueue")),

@@ -30,7 +30,7 @@ from webhook.backends.kai import keys, pod_groups, podgrouper
 from webhook.backends.kai.gangs import named_queue
 from webhook.backends.kai.keys import NAME, RuleContext
 from webhook.backends.kai.pod_clique_sets import judge_queue
-from webhook.backends.queues import leaves, offered, opted_in_disagreement, opted_in_queue
+from webhook.backends.queues import leaves, opted_in_disagreement, opted_in_queue, suggested
 from webhook.backends.topologies import CarriedTopology, opted_in_topology
 from webhook.model.admission_request import value_at
 from webhook.model.capabilities import Capability, Use
@@ -54,20 +54,20 @@ from webhook.validators.registry import Example, Results, Subject, rule
 from webhook.validators.shared_checks import Key
 from webhook.workloads.job import Job
 from webhook.workloads.jobset import JobSet
-from webhook.workloads.kueue_integration import with_pods
+from webhook.workloads.kueue_integration import workload_with_pods
 from webhook.workloads.leaderworkerset import LeaderWorkerSet
 from webhook.workloads.opted_in_gang import (
     KAI_REQUIRED,
     KAI_TOPOLOGY,
     Annotations,
+    annotations_of_jobs,
+    annotations_of_pods,
+    annotations_of_workload,
     is_claimed,
     no_gang,
-    of_jobs,
-    of_pods,
-    of_workload,
 )
 from webhook.workloads.opted_in_workload import OptedInWorkload
-from webhook.workloads.trainjob import MadeJobSet, TrainJob
+from webhook.workloads.trainjob import TrainerJobSet, TrainJob
 
 # A minimum that any workload reaches with its first pod.
 _ONE = {keys.ANNOTATION_MINIMUM: "1"}
@@ -96,18 +96,20 @@ def _grouping(workload: OptedInWorkload, context: RuleContext) -> podgrouper.Pod
     """Returns what podgrouper makes of a workload or of a TrainJob's JobSet; None for another scheduler."""
     if not _is_for_kai(context):
         return None
-    whole = with_pods(workload, context.facts)
+    whole = workload_with_pods(workload, context.facts)
     return None if whole is None else podgrouper.grouping_of(whole, trees=not _lacks_trees(context))
 
 
 def _findings(workload: OptedInWorkload, faults: Iterable[podgrouper.GroupingFault], context: RuleContext) -> Results:
     """Yields one finding for each fault, at the field that the author of the workload wrote."""
-    whole, version = with_pods(workload, context.facts), context.scheduler_version
+    whole, version = workload_with_pods(workload, context.facts), context.scheduler_version
     for fault in faults:
         if fault.until is not None and version is not None and version >= fault.until:
             continue
         at, why = fault.at, fault.why
-        if isinstance(whole, MadeJobSet) and not (at.parts[0] == "metadata" and at.parts[-1] not in whole.annotations):
+        if isinstance(whole, TrainerJobSet) and not (
+            at.parts[0] == "metadata" and at.parts[-1] not in whole.annotations
+        ):
             where, at = whole.where(at), whole.path_in_train_job(at)
             why = why if where == str(at) else f"{why} ({where})"
         unsure = fault.until is not None and version is None
@@ -130,7 +132,7 @@ def dependent_steps(workload: OptedInWorkload, context: RuleContext) -> Results:
     Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/plugins/jobset (v0.16.0 to v0.17.0; up to v0.15 the
     minimum is one pod unless an annotation says more).
     """
-    pods = with_pods(workload, context.facts)
+    pods = workload_with_pods(workload, context.facts)
     if not isinstance(pods, JobSet) or pods.sequence_path is None or (pods.in_order and _lacks_trees(context)):
         return
     stated = podgrouper.stated_minimum(pods)
@@ -141,7 +143,7 @@ def dependent_steps(workload: OptedInWorkload, context: RuleContext) -> Results:
         needed = None if stated is None else needed
     if needed is None or needed <= first:
         return
-    where = pods.where(pods.sequence_path) if isinstance(pods, MadeJobSet) else str(pods.sequence_path)
+    where = pods.where(pods.sequence_path) if isinstance(pods, TrainerJobSet) else str(pods.sequence_path)
     why = f"podgrouper makes one group of all steps, and a step has no pods until another one ran ({where})"
     yield Finding(at=ANNOTATIONS / keys.ANNOTATION_MINIMUM, value=stated, why=why, remedy=_steps_remedy(first, context))
 
@@ -187,7 +189,7 @@ def stale_steps(workload: OptedInWorkload, context: RuleContext) -> Results:
     pkg/scheduler/actions/stalegangeviction, pkg/podgrouper/podgrouper/plugins/jobset (v0.17.0); such a leaf was seen
     evicted with v0.16.8.
     """
-    pods = with_pods(workload, context.facts)
+    pods = workload_with_pods(workload, context.facts)
     if not isinstance(pods, JobSet) or _lacks_trees(context) or not _is_for_kai(context):
         return
     if pods.annotations.get(keys.ANNOTATION_SKIP) == "true":
@@ -200,7 +202,7 @@ def stale_steps(workload: OptedInWorkload, context: RuleContext) -> Results:
     at, value = ANNOTATIONS / keys.ANNOTATION_MINIMUM, stated
     if stated is None and pods.sequence_path is not None:
         at, value = pods.sequence_path, "InOrder"
-        at = pods.path_in_train_job(at) if isinstance(pods, MadeJobSet) else at
+        at = pods.path_in_train_job(at) if isinstance(pods, TrainerJobSet) else at
     remedy = f"annotate it with {_FOREVER}{', and run KAI 0.17' if _lacks_grace(context) else ' (KAI 0.17 on)'}"
     why = f"it starts with {needed} of {count} steps; KAI evicts it once another lacks pods for 60 s"
     yield Finding(at=at, value=value, why=why, remedy=remedy)
@@ -267,7 +269,7 @@ def minimum_above_pods(workload: OptedInWorkload, context: RuleContext) -> Resul
     grouping = _grouping(workload, context)
     if grouping is not None:
         yield from _findings(workload, grouping.unreachable, context)
-    whole = with_pods(workload, context.facts)
+    whole = workload_with_pods(workload, context.facts)
     if not isinstance(whole, JobSet) or not _lacks_trees(context):
         return
     stated = podgrouper.stated_minimum(whole)
@@ -331,7 +333,7 @@ def job_set_before_trees(workload: OptedInWorkload, context: RuleContext) -> Res
 
     Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/plugins/jobset (v0.15.2).
     """
-    pods = with_pods(workload, context.facts)
+    pods = workload_with_pods(workload, context.facts)
     if not isinstance(pods, JobSet) or not _lacks_trees(context) or podgrouper.stated_minimum(pods) is not None:
         return
     if (count := sum(part.pods for part in pods.parts)) > 1:
@@ -446,7 +448,7 @@ def _read_by_podgrouper(workload: OptedInWorkload, context: RuleContext) -> Opte
     """
     if workload.annotations.get(keys.ANNOTATION_SKIP) == "true":
         return None
-    whole = with_pods(workload, context.facts)
+    whole = workload_with_pods(workload, context.facts)
     return workload if whole is None and isinstance(workload, TrainJob) else whole
 
 
@@ -456,9 +458,9 @@ def _topology_uses(place: Annotations) -> dict[str, Use]:
 
 def _whole_uses(whole: OptedInWorkload) -> dict[str, Use]:
     """Returns what the whole PodGroup asks for, by field, with the places in the workload that its author wrote."""
-    uses = _placed(_topology_uses(of_workload(whole)), whole)
-    if isinstance(whole, MadeJobSet):
-        merged = {**_topology_uses(of_workload(whole.train_job)), **uses}
+    uses = _placed(_topology_uses(annotations_of_workload(whole)), whole)
+    if isinstance(whole, TrainerJobSet):
+        merged = {**_topology_uses(annotations_of_workload(whole.train_job)), **uses}
         uses = {field: merged[field] for field in keys.TOPOLOGY_FIELDS.values() if field in merged}
     return uses
 
@@ -474,9 +476,13 @@ def _carried(workload: OptedInWorkload, context: RuleContext) -> Iterator[Carrie
         return
     places = [_whole_uses(whole)]
     if podgrouper.reads_pods(whole):
-        places += [uses for part in whole.distinct_parts if _is_complete(uses := _topology_uses(of_pods(part)))]
+        places += [
+            uses for part in whole.distinct_parts if _is_complete(uses := _topology_uses(annotations_of_pods(part)))
+        ]
     if not _lacks_trees(context):
-        places += [_placed(uses, whole) for uses in map(_topology_uses, of_jobs(whole)) if _is_complete(uses)]
+        places += [
+            _placed(uses, whole) for uses in map(_topology_uses, annotations_of_jobs(whole)) if _is_complete(uses)
+        ]
     for uses in places:
         if uses:
             constraint = {field: use.value for field, use in uses.items()}
@@ -486,14 +492,14 @@ def _carried(workload: OptedInWorkload, context: RuleContext) -> Iterator[Carrie
 
 
 def _placed(uses: Mapping[str, Use], whole: OptedInWorkload) -> dict[str, Use]:
-    if not isinstance(whole, MadeJobSet):
+    if not isinstance(whole, TrainerJobSet):
         return dict(uses)
     return {field: Use(whole.path_in_train_job(use.path), use.value) for field, use in uses.items()}
 
 
 def _where(uses: Mapping[str, Use], whole: OptedInWorkload) -> str:
     """Names the runtime of a TrainJob, if it is the origin of a value."""
-    if isinstance(whole, MadeJobSet) and any(use.path == whole.train_job.runtime_path for use in uses.values()):
+    if isinstance(whole, TrainerJobSet) and any(use.path == whole.train_job.runtime_path for use in uses.values()):
         return f"{whole.train_job.runtime_kind} {whole.runtime.name}"
     return ""
 
@@ -556,12 +562,12 @@ def topology_of_jobs(workload: OptedInWorkload, context: RuleContext) -> Results
     """
     whole = _read_by_podgrouper(workload, context)
     for part in whole.distinct_parts if whole is not None and podgrouper.reads_pods(whole) else ():
-        uses = _topology_uses(of_pods(part))
+        uses = _topology_uses(annotations_of_pods(part))
         if uses.keys() == {"topology"}:
             use = uses["topology"]
             why, remedy = "podgrouper ignores it without a level", f"add {KAI_REQUIRED} to the template"
             yield Finding(at=use.path, value=use.value, why=why, remedy=remedy)
-    for place in () if whole is None else of_jobs(whole):
+    for place in () if whole is None else annotations_of_jobs(whole):
         uses = _topology_uses(place)
         if not uses or (_is_complete(uses) and not _lacks_trees(context)):
             continue
@@ -598,7 +604,7 @@ def no_queue(workload: OptedInWorkload, context: RuleContext) -> Results:
     if workload.has_gangs and queue_name is None:
         why = "the workload names no queue and the profile has no defaultQueue, so its gang never starts"
         remedy = f"name a leaf Queue in the label {key}, or in the profile's defaultQueue"
-        leaf_queues = offered(leaves(context.facts.kai_queues or {}))
+        leaf_queues = suggested(leaves(context.facts.kai_queues or {}))
         yield Finding(at=LABELS / key, value=None, why=why, remedy=remedy, instead=leaf_queues)
 
 

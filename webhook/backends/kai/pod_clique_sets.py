@@ -19,7 +19,7 @@ from webhook.backends.families import TOPOLOGY
 from webhook.backends.kai import keys
 from webhook.backends.kai.gangs import levels_of
 from webhook.backends.kai.keys import KaiSettings, RuleContext
-from webhook.backends.queues import Queues, disagreement, judge_named, leaves, offered, path_of
+from webhook.backends.queues import Queues, disagreement, judge_named, leaves, path_of, suggested
 from webhook.backends.topologies import NoTopology, UnknownTopology
 from webhook.model.capabilities import VOLCANO_QUEUE, Capability, Use
 from webhook.model.facts import ClusterFacts
@@ -35,7 +35,7 @@ from webhook.model.workload_record import queue_of, record_of
 from webhook.validators.examples import clique, pod_clique_set, required
 from webhook.validators.pod_guard import HasAnnotation, sees
 from webhook.validators.registry import Example, PodCliqueSetChange, Results, Subject, rule
-from webhook.validators.shared_checks import has_gangs, moved, unread_queues
+from webhook.validators.shared_checks import forbidden_move, has_gangs, unread_queues
 from webhook.workloads.opted_in_workload import OptedInWorkload
 from webhook.workloads.pod_clique_set import PodCliqueSet, Topology
 
@@ -370,7 +370,7 @@ def no_queue(workload: PodCliqueSet, context: RuleContext) -> Results:
     if _effective_queue(workload, settings) is None:
         why = "the set names no queue and the profile has no defaultQueue, so its gangs never start"
         remedy = f"name a leaf Queue in the label {settings.queueLabelKey}, or in the profile's defaultQueue"
-        leaf_queues = offered(leaves(context.facts.kai_queues or {}))
+        leaf_queues = suggested(leaves(context.facts.kai_queues or {}))
         yield Finding(at=LABELS / settings.queueLabelKey, value=None, why=why, remedy=remedy, instead=leaf_queues)
 
 
@@ -429,10 +429,10 @@ def queue_change(change: PodCliqueSetChange, context: RuleContext) -> Results:
         first = next(_queue_uses(change.new, settings), None)
         use = Use(LABELS / key if first is None else first.path, now)
         where = f"its gangs are in the queue {shown(before)}" if before else "its gangs are in no queue"
-        yield from moved(change, context, use, where, "queue")
+        yield from forbidden_move(change, context, use, where, "queue")
     before, now = (text(workload.labels.get(pool)) for workload in change)
     if before != now:
-        yield from moved(
+        yield from forbidden_move(
             change, context, Use(LABELS / pool, now), f"its gangs are in {pool_called(before)}", "node pool"
         )
 

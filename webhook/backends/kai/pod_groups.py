@@ -24,7 +24,7 @@ from webhook.backends.kai.pod_clique_sets import (
     subgroup,
     unserved_pool,
 )
-from webhook.backends.queues import QueueObjects, leaves, offered
+from webhook.backends.queues import QueueObjects, leaves, suggested
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import LABELS, METADATA, SPEC, FieldPath
 from webhook.model.findings import Action, Finding, Unjudged, shown
@@ -358,7 +358,7 @@ def group_no_queue(stored: StoredObject, context: RuleContext) -> Results:
     """
     if text(stored.spec.get("queue")) is None:
         why = "kai-scheduler does not start a PodGroup without a queue, and has no default queue"
-        leaf_queues = offered(leaves(context.facts.kai_queues or {}))
+        leaf_queues = suggested(leaves(context.facts.kai_queues or {}))
         yield Finding(at=SPEC / "queue", value=None, why=why, remedy="name a leaf Queue", instead=leaf_queues)
 
 
@@ -509,7 +509,7 @@ def group_topology(stored: StoredObject, context: RuleContext) -> Results:
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/plugins/topology; seen with v0.16.8.
     """
     topologies = context.facts.kai_topologies
-    instead = offered(sorted(topologies or ()))
+    instead = suggested(sorted(topologies or ()))
     for constraint, path in _constraints(stored):
         name = text(constraint.get("topology"))
         if name is None:
@@ -566,7 +566,7 @@ def _judge_levels(constraint: Mapping[str, Any], path: FieldPath, levels: tuple[
         if key not in (keys.WHOLE, *levels):
             why = "the Topology has no such level: kai-scheduler would never start the gang, without reporting why"
             remedy = "name one of its levels by its node label key"
-            yield Finding(at=path / field, value=level, why=why, remedy=remedy, instead=offered(levels))
+            yield Finding(at=path / field, value=level, why=why, remedy=remedy, instead=suggested(levels))
             unknown = True
         else:
             places[field] = -1 if key == keys.WHOLE else levels.index(key)

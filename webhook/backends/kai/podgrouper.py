@@ -34,9 +34,15 @@ from webhook.workloads.job import Job, parallelism
 from webhook.workloads.jobset import JobSet
 from webhook.workloads.kueue_integration import held, least_parallelism
 from webhook.workloads.leaderworkerset import LeaderWorkerSet
-from webhook.workloads.opted_in_gang import KAI_PREFERRED, KAI_REQUIRED, KAI_TOPOLOGY, made_elsewhere, of_pods
+from webhook.workloads.opted_in_gang import (
+    KAI_PREFERRED,
+    KAI_REQUIRED,
+    KAI_TOPOLOGY,
+    annotations_of_pods,
+    has_foreign_gang,
+)
 from webhook.workloads.opted_in_workload import OptedInWorkload, Part, SchedulerGroup, SchedulerGroups, group_of
-from webhook.workloads.trainjob import MadeJobSet
+from webhook.workloads.trainjob import TrainerJobSet
 
 # From this version on, podgrouper's groups of JobSets are trees.
 TREES = Version(0, 16)
@@ -84,7 +90,7 @@ def grouping_of(workload: OptedInWorkload, *, trees: bool = True) -> PodGrouping
     """Returns what podgrouper makes of a workload; None for a kind of which nothing is read here, and if podgrouper
     skips it. `trees`: whether it makes trees of JobSets.
     """
-    if workload.annotations.get(keys.ANNOTATION_SKIP) == "true" or made_elsewhere(workload):
+    if workload.annotations.get(keys.ANNOTATION_SKIP) == "true" or has_foreign_gang(workload):
         return None
     api = workload.resource.api
     try:
@@ -106,7 +112,7 @@ def grouping_of(workload: OptedInWorkload, *, trees: bool = True) -> PodGrouping
 
 def holders_of(workload: OptedInWorkload) -> tuple[OptedInWorkload, ...]:
     """Returns the workloads whose labels and annotations count, the nearest first: a JobSet, then its TrainJob."""
-    return (workload, workload.train_job) if isinstance(workload, MadeJobSet) else (workload,)
+    return (workload, workload.train_job) if isinstance(workload, TrainerJobSet) else (workload,)
 
 
 def annotations_of(workload: OptedInWorkload) -> Mapping[str, Any]:
@@ -247,7 +253,10 @@ def _ray_grouping(workload: OptedInWorkload) -> PodGrouping:
     spec = mapping(value_at(workload.raw, _CLUSTERS[workload.resource.api.kind])[1])
     autoscaling = flag(spec.get("enableInTreeAutoscaling"))
     for part in workload.parts:
-        uses = {str(use.path.parts[-1]): use for use in of_pods(part).asks(KAI_TOPOLOGY, KAI_REQUIRED, KAI_PREFERRED)}
+        uses = {
+            str(use.path.parts[-1]): use
+            for use in annotations_of_pods(part).asks(KAI_TOPOLOGY, KAI_REQUIRED, KAI_PREFERRED)
+        }
         if uses and KAI_TOPOLOGY not in uses:
             use = next(iter(uses.values()))
             why = f"without {KAI_TOPOLOGY} beside it podgrouper makes no PodGroup, so no pod of the cluster starts"

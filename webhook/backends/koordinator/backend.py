@@ -36,8 +36,8 @@ from webhook.fit.packing import (
     PodReading,
     Roles,
     group_of,
-    in_no_domain,
     needs_in,
+    no_domain,
 )
 from webhook.model.capabilities import Capability, CapabilityTable
 from webhook.model.claims import Mark
@@ -54,7 +54,7 @@ from webhook.model.reading import Manifest
 from webhook.model.topology_tree import TopologyDrift
 from webhook.validators.gang_scheduler import Limit, permit_retry_seconds
 from webhook.validators.registry import collect
-from webhook.validators.shared_checks import first_named
+from webhook.validators.shared_checks import first_name
 from webhook.workloads.opted_in_workload import OptedInWorkload
 
 # The label keys of each layer between one and the single nodes, the lowest first.
@@ -109,7 +109,7 @@ def packing_of(
         left_out = left_out or within is None
     else:
         within = None
-    needs = needs_in(shape.needed, roles, in_no_domain)
+    needs = needs_in(shape.needed, roles, no_domain)
     if not needs:
         return Packing((), left_out=shape.left_out)
     packing = Packing((group_of(shape.name, needs, within),), left_out=shape.left_out)
@@ -260,7 +260,7 @@ class KoordinatorBackend(Backend[KoordinatorSettings]):
         return permit_retry_seconds(self.settings.scheduleTimeoutSeconds)
 
     def limits(self, workload: OptedInWorkload, facts: ClusterFacts) -> Iterator[Limit]:
-        name = first_named(workload, keys.QUOTA_KEYS, keys.QUOTA_KEYS_OF_PODS)
+        name = first_name(workload, keys.QUOTA_KEYS, keys.QUOTA_KEYS_OF_PODS)
         quota = None if name is None else (facts.elastic_quotas or {}).get(name)
         if name is not None and quota is not None and quota.limited:
             yield Limit("the ElasticQuota", name, name)

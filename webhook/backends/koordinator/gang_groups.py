@@ -30,7 +30,7 @@ from webhook.model.projections import key_of
 from webhook.model.quantity import Fields, Number, int32, json_value, string
 from webhook.model.reading import Manifest, integer, text
 from webhook.validators.registry import Example, Results, rule
-from webhook.validators.shared_checks import told
+from webhook.validators.shared_checks import reported_items
 
 Topology = tuple[GatherRule, ...]
 
@@ -46,7 +46,7 @@ class UnreadableSetting(Exception):
     """An annotation that koord-scheduler cannot read; the text says what is wrong with it."""
 
 
-class Naming(NamedTuple):
+class GangReference(NamedTuple):
     """How a pod names its gang. With the label (`by_label`), no setting on the pod is read; in an older way, settings
     are read. If the text is too long for a name, `gang` is what `name_text` keeps of it.
     """
@@ -56,13 +56,13 @@ class Naming(NamedTuple):
     by_label: bool
 
 
-def naming(pod: StoredObject) -> Naming | None:
+def gang_reference(pod: StoredObject) -> GangReference | None:
     """Returns the first of a pod's keys that names a gang. koord-scheduler uses that one."""
     for key in (keys.LABEL_POD_GROUP, keys.LABEL_OLD_NAME):
         if (gang := name_text(pod.labels.get(key))) is not None:
-            return Naming(gang, LABELS / key, key == keys.LABEL_POD_GROUP)
+            return GangReference(gang, LABELS / key, key == keys.LABEL_POD_GROUP)
     gang = name_text(pod.annotations.get(keys.ANNOTATION_NAME))
-    return None if gang is None else Naming(gang, ANNOTATIONS / keys.ANNOTATION_NAME, by_label=False)
+    return None if gang is None else GangReference(gang, ANNOTATIONS / keys.ANNOTATION_NAME, by_label=False)
 
 
 def is_scheduled_here(pod: StoredObject) -> bool:
@@ -72,21 +72,21 @@ def is_scheduled_here(pod: StoredObject) -> bool:
     return bool(pod.spec.get("schedulerName") == keys.NAME)
 
 
-def is_set(stored: StoredObject) -> bool:
+def has_gang_settings(stored: StoredObject) -> bool:
     """Returns whether an object has settings that koord-scheduler reads. A PodGroup without any may belong to another
     scheduler that uses the same kind, so its spec is not judged.
     """
     if stored.kind == keys.POD_GROUP.kind:
         return any(key.startswith(keys.GANG_PREFIX) or key in keys.GANG_SETTINGS for key in stored.annotations)
-    reference = naming(stored)
+    reference = gang_reference(stored)
     return reference is not None and not reference.by_label and is_scheduled_here(stored)
 
 
-def own_id(stored: StoredObject) -> str:
+def gang_id_of(stored: StoredObject) -> str:
     """Returns the id of an object's gang; empty if the gang has no name yet."""
     if stored.kind == keys.POD_GROUP.kind:
         return gang_id(stored.key) if stored.name else ""
-    reference = naming(stored)
+    reference = gang_reference(stored)
     return "" if reference is None else gang_id((stored.key[0], reference.gang))
 
 
@@ -96,7 +96,7 @@ def key_of_gang(gang: str) -> ObjectKey | None:
     return (namespace, name) if namespace and name else None
 
 
-def listed(stored: StoredObject) -> tuple[str, ...]:
+def listed_gangs(stored: StoredObject) -> tuple[str, ...]:
     """Returns the ids in the annotation `groups` as koord-scheduler reads them; empty if it reads none."""
     written = text(stored.annotations.get(keys.ANNOTATION_GROUPS))
     try:
@@ -125,7 +125,7 @@ def pod_group_facts(stored: StoredObject) -> KoordinatorPodGroup:
         topology = topology_of(stored)
     except UnreadableSetting:
         topology = None
-    groups = _group(listed(stored) or (gang_id(stored.key),))
+    groups = _group(listed_gangs(stored) or (gang_id(stored.key),))
     return KoordinatorPodGroup(integer(stored.spec.get("minMember")) or 0, groups, topology_kept(topology))
 
 
@@ -135,9 +135,9 @@ def topology_kept(topology: Topology | None) -> Topology | None:
     return topology if topology is None or fits(texts) else (GatherRule(digest(texts), "", len(topology)),)
 
 
-def group_of(stored: StoredObject) -> tuple[str, ...]:
+def gang_group(stored: StoredObject) -> tuple[str, ...]:
     """Returns the ids of an object's GangGroup as `list_kept` keeps them; only its own id if it lists none."""
-    return _group(listed(stored) or (own_id(stored),))
+    return _group(listed_gangs(stored) or (gang_id_of(stored),))
 
 
 @lru_cache(maxsize=_KEPT_TEXTS)
@@ -238,18 +238,18 @@ class Gang(NamedTuple):
 def read_gang(raw: Manifest) -> tuple[ObjectKey, Gang]:
     """Returns the key and the gang of a PodGroup. Raises `Malformed`."""
     key, stored = key_of(raw), StoredObject(raw, keys.POD_GROUP.kind, keys.POD_GROUP.version)
-    return key, Gang(integer(stored.spec.get("minMember")) or 0, listed(stored) or (gang_id(key),))
+    return key, Gang(integer(stored.spec.get("minMember")) or 0, listed_gangs(stored) or (gang_id(key),))
 
 
 def gang_of_pod(pod: StoredObject) -> tuple[str, Gang | None] | None:
     """Returns the name of a pod's gang, and the gang itself if the pod describes it and so needs no PodGroup. None for
     a pod without a gang. Raises `Malformed`.
     """
-    reference = naming(pod)
+    reference = gang_reference(pod)
     if reference is None or reference.by_label:
         return None if reference is None else (reference.gang, None)
     written = text(pod.labels.get(keys.LABEL_OLD_MINIMUM)) or text(pod.annotations.get(keys.ANNOTATION_MINIMUM)) or ""
-    return reference.gang, Gang(int32(written), listed(pod) or (gang_id((pod.key[0], reference.gang)),))
+    return reference.gang, Gang(int32(written), listed_gangs(pod) or (gang_id((pod.key[0], reference.gang)),))
 
 
 def pod_group(
@@ -302,7 +302,7 @@ def gather_from(layer: str, strategy: str = "MustGather") -> dict[str, str]:
     return _prefixed(gather({"layer": layer, "strategy": strategy}))
 
 
-def known(*pod_groups: Manifest, **facts: Any) -> ClusterFacts:
+def pod_group_cluster(*pod_groups: Manifest, **facts: Any) -> ClusterFacts:
     """Returns a cluster with these PodGroups."""
     views = [StoredObject(manifest, keys.POD_GROUP.kind, keys.POD_GROUP.version) for manifest in pod_groups]
     stored = KoordinatorPodGroups({view.key: pod_group_facts(view) for view in views})
@@ -348,7 +348,9 @@ def groups_unreadable(stored: StoredObject, _: RuleContext) -> Results:
     "koordinator/gang-groups-member",
     kinds=GROUPS_AND_PODS,
     membership=True,
-    passes=Example(pod_group("leader", "leader", "worker"), facts=known(pod_group("worker", "leader", "worker"))),
+    passes=Example(
+        pod_group("leader", "leader", "worker"), facts=pod_group_cluster(pod_group("worker", "leader", "worker"))
+    ),
     fails=Example(pod_group("leader", settings={"groups": '["default/leader","worker"]'})),
 )
 def groups_member(stored: StoredObject, _: RuleContext) -> Results:
@@ -359,7 +361,7 @@ def groups_member(stored: StoredObject, _: RuleContext) -> Results:
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/core.go (`basicGangRequirementsCheck`)
     and util/gang_helper.go, v1.8.0; Go's encoding/json, which keeps the rest of a list of mixed types.
     """
-    for member in told(_unresolvable(stored), () if stored.old is None else _unresolvable(stored.old)):
+    for member in reported_items(_unresolvable(stored), () if stored.old is None else _unresolvable(stored.old)):
         why = "koord-scheduler looks members up by namespace and name, so it would wait for this one for ever"
         yield Finding(at=AT, value=member, why=why, remedy='write each member as a string "namespace/name"')
 
@@ -372,8 +374,8 @@ def _unresolvable(stored: StoredObject) -> Iterator[str]:
     "koordinator/gang-groups-itself",
     kinds=GROUPS_AND_PODS,
     membership=True,
-    passes=Example(annotated_pod(groups='["default/worker"]'), facts=known()),
-    fails=Example(pod_group("leader", "worker"), facts=known(pod_group("worker", "worker"))),
+    passes=Example(annotated_pod(groups='["default/worker"]'), facts=pod_group_cluster()),
+    fails=Example(pod_group("leader", "worker"), facts=pod_group_cluster(pod_group("worker", "worker"))),
 )
 def groups_itself(stored: StoredObject, _: RuleContext) -> Results:
     """koord-scheduler judges each pod by its own gang's list. If a gang is not in its own list, its pods do not wait
@@ -381,7 +383,7 @@ def groups_itself(stored: StoredObject, _: RuleContext) -> Results:
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/core.go (`Permit`), v1.8.0.
     """
-    members, itself = _listed(stored), own_id(stored)
+    members, itself = _listed(stored), gang_id_of(stored)
     if members and itself and itself not in members:
         why = "the list does not contain this gang, so koord-scheduler does not wait for its pods"
         remedy = "list every gang that must start together, including this one"
@@ -416,8 +418,10 @@ def groups_twice(stored: StoredObject, _: RuleContext) -> Results:
     "koordinator/gang-groups-differ",
     kinds=GROUPS_AND_PODS,
     membership=True,
-    passes=Example(pod_group("leader", "leader", "worker"), facts=known(pod_group("worker", "worker", "leader"))),
-    fails=Example(pod_group("leader", "leader", "worker"), facts=known(pod_group("worker", "worker"))),
+    passes=Example(
+        pod_group("leader", "leader", "worker"), facts=pod_group_cluster(pod_group("worker", "worker", "leader"))
+    ),
+    fails=Example(pod_group("leader", "leader", "worker"), facts=pod_group_cluster(pod_group("worker", "worker"))),
 )
 def groups_differ(stored: StoredObject, context: RuleContext) -> Results:
     """koord-scheduler does not check that members agree. With [leader, worker] on one member and [worker] on the other,
@@ -431,15 +435,15 @@ def groups_differ(stored: StoredObject, context: RuleContext) -> Results:
     """
     members = _listed(stored)
     pod_groups = context.facts.koordinator_pod_groups
-    if stored.old is not None or not own_id(stored) or (stored.kind != keys.POD_GROUP.kind and not members):
+    if stored.old is not None or not gang_id_of(stored) or (stored.kind != keys.POD_GROUP.kind and not members):
         return
     if pod_groups is None:
         if members:
             yield Unjudged(AT, "the other PodGroups of the gang group", part="koordinator_pod_groups")
         return
-    group = group_of(stored)
+    group = gang_group(stored)
     others = (key for key in _partners(stored, context) if key in pod_groups and pod_groups[key].groups != group)
-    if (key := nearest(stored, others)) is not None:
+    if (key := nearest_gang(stored, others)) is not None:
         why = f"PodGroup {gang_id(key)} has another list, so one of the two starts without the other"
         remedy = "set the same list, with this gang, on every member; recreate members that have another list"
         yield Finding(at=AT, value=_written(stored), why=why, remedy=remedy, at_most=most_action(stored, key))
@@ -454,12 +458,14 @@ def groups_differ(stored: StoredObject, context: RuleContext) -> Results:
     default=Action.WARN,
     membership=True,
     passes=Example(
-        pod_group("leader", "leader", minMember=3), old=pod_group("leader", "leader"), facts=known(pod_group("leader"))
+        pod_group("leader", "leader", minMember=3),
+        old=pod_group("leader", "leader"),
+        facts=pod_group_cluster(pod_group("leader")),
     ),
     fails=Example(
         pod_group("leader", "leader", "worker"),
         old=pod_group("leader", "leader"),
-        facts=known(pod_group("worker", "leader", "worker")),
+        facts=pod_group_cluster(pod_group("worker", "leader", "worker")),
     ),
 )
 def groups_edited(stored: StoredObject, _: RuleContext) -> Results:
@@ -469,7 +475,7 @@ def groups_edited(stored: StoredObject, _: RuleContext) -> Results:
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go (`SetGangGroupInfo`) and
     gang_cache.go (`onPodGroupUpdate`), v1.8.0.
     """
-    if stored.old is not None and group_of(stored.old) != group_of(stored):
+    if stored.old is not None and gang_group(stored.old) != gang_group(stored):
         why = "koord-scheduler ignores an edit of the list"
         remedy = "delete and recreate the gang's pods and PodGroups"
         yield Finding(at=AT, value=f"{len(_listed(stored))} members", why=why, remedy=remedy)
@@ -480,8 +486,10 @@ def groups_edited(stored: StoredObject, _: RuleContext) -> Results:
     kinds=(keys.POD_GROUPS,),
     default=Action.WARN,
     membership=True,
-    passes=Example(pod_group("leader", "leader", "worker"), facts=known(pod_group("worker", "leader", "worker"))),
-    fails=Example(pod_group("leader", "leader", "worker"), facts=known()),
+    passes=Example(
+        pod_group("leader", "leader", "worker"), facts=pod_group_cluster(pod_group("worker", "leader", "worker"))
+    ),
+    fails=Example(pod_group("leader", "leader", "worker"), facts=pod_group_cluster()),
 )
 def member_missing(stored: StoredObject, context: RuleContext) -> Results:
     """If a listed gang is missing, every pod of the GangGroup is held, without an event. The gang may be created later,
@@ -507,7 +515,7 @@ def member_missing(stored: StoredObject, context: RuleContext) -> Results:
             return
 
 
-def nearest(stored: StoredObject, others: Iterable[ObjectKey]) -> ObjectKey | None:
+def nearest_gang(stored: StoredObject, others: Iterable[ObjectKey]) -> ObjectKey | None:
     """Returns the first of `others` in the object's own namespace, else the first of all."""
     every = list(others)
     return next((key for key in every if key[0] == stored.key[0]), every[0] if every else None)
@@ -519,16 +527,16 @@ def most_action(stored: StoredObject, cause: ObjectKey) -> Action:
 
 
 def _written(stored: StoredObject) -> str | None:
-    return text(stored.annotations.get(keys.ANNOTATION_GROUPS)) if is_set(stored) else None
+    return text(stored.annotations.get(keys.ANNOTATION_GROUPS)) if has_gang_settings(stored) else None
 
 
 def _listed(stored: StoredObject) -> tuple[str, ...]:
-    return listed(stored) if is_set(stored) else ()
+    return listed_gangs(stored) if has_gang_settings(stored) else ()
 
 
 def members_of(stored: StoredObject) -> Iterator[ObjectKey]:
     """Yields the first members of a list, without the gang itself."""
-    itself = own_id(stored)
+    itself = gang_id_of(stored)
     for member in _listed(stored)[:MOST_MEMBERS]:
         key = key_of_gang(member)
         if key is not None and member != itself:
@@ -538,7 +546,7 @@ def members_of(stored: StoredObject) -> Iterator[ObjectKey]:
 def _partners(stored: StoredObject, context: RuleContext) -> Iterator[ObjectKey]:
     """Yields the gangs that need the same list: first members, and first PodGroups that list this gang."""
     yield from members_of(stored)
-    itself = key_of_gang(own_id(stored))
+    itself = key_of_gang(gang_id_of(stored))
     pod_groups = context.facts.koordinator_pod_groups
     if itself is None or pod_groups is None:
         return

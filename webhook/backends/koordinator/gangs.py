@@ -33,7 +33,7 @@ from webhook.backends.koordinator.gang_groups import (
     read_topology,
 )
 from webhook.backends.koordinator.keys import KoordinatorSettings
-from webhook.backends.topologies import UnknownTopology, inexpressible, refuse_twins, topology_metadata, unknown
+from webhook.backends.topologies import UnknownTopology, inexpressible, refuse_twins, topology_metadata, unknown_fact
 from webhook.model.bounds import name_text, names_kept
 from webhook.model.capabilities import QOS_LABEL, QUOTA_LABEL, Capability, Use
 from webhook.model.facts import ClusterFacts
@@ -47,7 +47,12 @@ from webhook.model.projections import Projection, Resource, key_of, labels_of, n
 from webhook.model.quantity import Amounts, Version, ceiling_amounts
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
 from webhook.model.topology_tree import DriftReason, TopologyDrift
-from webhook.workloads.opted_in_gang import KOORDINATOR_TOPOLOGY, OptedInGang, of_pods, of_workload
+from webhook.workloads.opted_in_gang import (
+    KOORDINATOR_TOPOLOGY,
+    OptedInGang,
+    annotations_of_pods,
+    annotations_of_workload,
+)
 from webhook.workloads.opted_in_workload import OptedInWorkload, Part
 
 _QUOTA = "quota.scheduling.koordinator.sh/"
@@ -154,7 +159,7 @@ NETWORK_TOPOLOGIES = Projection(
     _network_topology,
     fields=("spec.networkTopologySpec",),
 )
-POD_GROUPS_KNOWN = Projection(
+POD_GROUP_FACTS = Projection(
     "koordinator_pod_groups",
     Resource(keys.POD_GROUP, keys.POD_GROUPS.plural),
     _pod_group,
@@ -163,7 +168,7 @@ POD_GROUPS_KNOWN = Projection(
     fields=("metadata.labels", "metadata.annotations", "spec.minMember"),
 )
 
-PROJECTIONS = (ELASTIC_QUOTAS, NETWORK_TOPOLOGIES, POD_GROUPS_KNOWN)
+PROJECTIONS = (ELASTIC_QUOTAS, NETWORK_TOPOLOGIES, POD_GROUP_FACTS)
 
 # The fields that are read of PodGroups stored by other authors, with the type of each field. Their
 # annotations are read as Go reads them and have their own rules.
@@ -176,7 +181,7 @@ FIRST_VERSION = Version(1, 7)
 THE_TOPOLOGY = Needed("network_topologies", keys.NETWORK_TOPOLOGY)
 
 
-def is_unknown(facts: ClusterFacts) -> bool:
+def is_topology_unknown(facts: ClusterFacts) -> bool:
     """Returns whether the ClusterNetworkTopology may exist and is not known."""
     return keys.NETWORK_TOPOLOGY not in (facts.network_topologies or {}) and not facts.is_whole("network_topologies")
 
@@ -187,7 +192,7 @@ def unavailable(settings: KoordinatorSettings, version: Version | None, facts: C
         return "the scheduler runs without awareNetworkTopology, so a gang with topology never completes"
     if version is not None and version < FIRST_VERSION:
         return f"koord-scheduler {version} has no network topology, which was added in {FIRST_VERSION}"
-    if facts.network_topologies is None or is_unknown(facts):
+    if facts.network_topologies is None or is_topology_unknown(facts):
         return None
     name = keys.NETWORK_TOPOLOGY
     layers = facts.network_topologies.get(name)
@@ -213,7 +218,7 @@ def layer_of(key: str, settings: KoordinatorSettings, facts: ClusterFacts) -> st
     """Returns the layer for a node label key, or None if there is none. Raises `UnknownTopology`."""
     if key == keys.HOSTNAME:
         return keys.NODE_LAYER
-    if facts.network_topologies is None or is_unknown(facts):
+    if facts.network_topologies is None or is_topology_unknown(facts):
         raise UnknownTopology("the ClusterNetworkTopology", "network_topologies")
     layers = facts.network_topologies.get(keys.NETWORK_TOPOLOGY, ())
     mapped = settings.topologyKeyMappings.get(key)
@@ -233,21 +238,21 @@ def required_layers(spec: Topology) -> list[str]:
     return [entry.layer for entry in spec if entry.strategy == keys.MUST_GATHER]
 
 
-def undeclared(spec: Topology, names: Container[str]) -> Iterator[str]:
+def undeclared_layers(spec: Topology, names: Container[str]) -> Iterator[str]:
     """Returns the layers that a spec requires and that are not among `names`."""
     return (layer for layer in required_layers(spec) if layer not in names)
 
 
-RULE = "koordinator/owner-topology"
+TOPOLOGY_RULE = "koordinator/owner-topology"
 
 
-def asked_by(workload: OptedInWorkload, parts: Sequence[Part]) -> list[Use | None]:
+def topology_uses(workload: OptedInWorkload, parts: Sequence[Part]) -> list[Use | None]:
     """Returns the annotation of each part: that of its pods, else the workload's."""
-    workload_use = next(iter(of_workload(workload).asks(KOORDINATOR_TOPOLOGY)), None)
-    return [next(iter(of_pods(part).asks(KOORDINATOR_TOPOLOGY)), workload_use) for part in parts]
+    workload_use = next(iter(annotations_of_workload(workload).asks(KOORDINATOR_TOPOLOGY)), None)
+    return [next(iter(annotations_of_pods(part).asks(KOORDINATOR_TOPOLOGY)), workload_use) for part in parts]
 
 
-def differing(uses: Sequence[Use | None]) -> Use | None:
+def differing_use(uses: Sequence[Use | None]) -> Use | None:
     """Returns a place whose annotation differs from that of another part of the same gang."""
     first = uses[0] if uses else None
     for use in uses[1:]:
@@ -262,9 +267,9 @@ def carried_topology(
     """Returns the annotation of the gang's PodGroups. One with which no attempt to place the gang would succeed is left
     out: the gang starts without it. Raises `Inexpressible` if the layers are not known.
     """
-    uses = asked_by(gang.workload, [part for parts in gang.parts.values() for part in parts])
+    uses = topology_uses(gang.workload, [part for parts in gang.parts.values() for part in parts])
     use = uses[0] if uses else None
-    if use is None or differing(uses) is not None:
+    if use is None or differing_use(uses) is not None:
         return None
     try:
         layers = read_topology(use.value)
@@ -277,8 +282,8 @@ def carried_topology(
         return str(use.value)
     names = declared_layers(facts)
     if names is None:
-        raise unknown(RULE, use.path, "the ClusterNetworkTopology", "network_topologies")
-    return str(use.value) if next(undeclared(layers, names), None) is None else None
+        raise unknown_fact(TOPOLOGY_RULE, use.path, "the ClusterNetworkTopology", "network_topologies")
+    return str(use.value) if next(undeclared_layers(layers, names), None) is None else None
 
 
 class _Layer(NamedTuple):
@@ -549,7 +554,7 @@ def _topology(
             if (layer := layer_of(key, settings, facts)) is not None:
                 strategy.append({"layer": layer, "strategy": "PreferGather"})
     except UnknownTopology as missing:
-        raise unknown("koordinator/topology-layer", first.path, missing.needs, missing.part) from None
+        raise unknown_fact("koordinator/topology-layer", first.path, missing.needs, missing.part) from None
     return _compact({"gatherStrategy": strategy}) if strategy else None
 
 

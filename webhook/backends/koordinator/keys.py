@@ -12,7 +12,7 @@ from typing import Literal
 from pydantic import Field
 
 from webhook.backends.base import BackendSettings, BindingName, TopologyObjects
-from webhook.backends.families import without_nvlink_domains
+from webhook.backends.families import unsupported_nvlink_domains
 from webhook.model.admission_request import service_account
 from webhook.model.capabilities import (
     QUOTA_ANNOTATION,
@@ -147,7 +147,7 @@ CAPABILITIES: CapabilityTable = {
     Capability.MULTIPLE_POD_GROUPS: SUPPORTED,
     Capability.CLIQUE_MINIMUM: SUPPORTED,
     Capability.SCALE_GANG: SUPPORTED,
-    Capability.MULTI_NODE_NVLINK: without_nvlink_domains("koord-scheduler"),
+    Capability.MULTI_NODE_NVLINK: unsupported_nvlink_domains("koord-scheduler"),
     Capability.RESOURCE_CLAIMS: unsupported(
         why="koord-scheduler does not plan gangs with resource claims (DRA, ComputeDomain), and may count a GPU twice",
         remedy="request the devices as extended resources, or choose another scheduler",

@@ -10,7 +10,7 @@ from webhook.backends import families
 from webhook.backends.koordinator import keys, pod_groups
 from webhook.backends.koordinator import pod_clique_sets as set_rules
 from webhook.backends.koordinator.gang_groups import SPINE_LAYERS, gather_from
-from webhook.backends.koordinator.gangs import RULE, asked_by, differing
+from webhook.backends.koordinator.gangs import TOPOLOGY_RULE, differing_use, topology_uses
 from webhook.backends.koordinator.keys import RuleContext
 from webhook.backends.koordinator.pod_clique_sets import judge_match_policy, share_faults
 from webhook.backends.koordinator.quotas import judge_quota
@@ -23,10 +23,10 @@ from webhook.model.known_objects import Quota
 from webhook.model.reading import Manifest
 from webhook.validators.examples import job, job_set, pod_template, replicated
 from webhook.validators.registry import Example, Results, Subject, rule
-from webhook.validators.shared_checks import named
+from webhook.validators.shared_checks import name_uses
 from webhook.workloads.opted_in_gang import AnnotationPlace, Annotations, domains, no_gang
 from webhook.workloads.opted_in_workload import OptedInWorkload, Part
-from webhook.workloads.trainjob import MadeJobSet
+from webhook.workloads.trainjob import TrainerJobSet
 
 _QUOTAS = ClusterFacts(elastic_quotas={"team-a": Quota(is_parent=False), "all-teams": Quota(is_parent=True)})
 
@@ -67,7 +67,7 @@ def quota(workload: OptedInWorkload, context: RuleContext) -> Results:
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/elasticquota/plugin_helper.go,
     pkg/webhook/elasticquota/pod_check.go.
     """
-    for use in named(workload, keys.QUOTA_KEYS, keys.QUOTA_KEYS_OF_PODS):
+    for use in name_uses(workload, keys.QUOTA_KEYS, keys.QUOTA_KEYS_OF_PODS):
         yield from judge_quota(use.value, use.path, context)
 
 
@@ -101,7 +101,7 @@ def only_waiting(workload: OptedInWorkload, context: RuleContext) -> Results:
 
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go (`isGangValidForPermit`).
     """
-    if not isinstance(workload, MadeJobSet):
+    if not isinstance(workload, TrainerJobSet):
         yield from judge_match_policy(context, "a pod that is replaced alone")
 
 
@@ -121,14 +121,14 @@ def _gangs(workload: OptedInWorkload, context: RuleContext) -> Iterator[Sequence
 
 
 def _carried(workload: OptedInWorkload, context: RuleContext) -> Iterator[CarriedTopology]:
-    uses = [use for parts in _gangs(workload, context) for use in asked_by(workload, parts) if use is not None]
+    uses = [use for parts in _gangs(workload, context) for use in topology_uses(workload, parts) if use is not None]
     for use in {use.path: use for use in uses}.values():
         metadata = {"name": workload.name, "annotations": {keys.ANNOTATION_TOPOLOGY: use.value}}
         yield CarriedTopology({"metadata": metadata}, {keys.ANNOTATION_TOPOLOGY: use}, by_rollcall=True)
 
 
 topology = opted_in_topology(
-    RULE,
+    TOPOLOGY_RULE,
     """If the topology of a gang requires a layer that the ClusterNetworkTopology does not declare, or if the scheduler
     has no topology, koord-scheduler places no pod of the gang. Rollcall writes the annotation of the workload, or of
     its pods, on the PodGroups: koord-scheduler does not read it on a pod whose label names a PodGroup. It leaves such a
@@ -187,7 +187,7 @@ def topology_differs(workload: OptedInWorkload, context: RuleContext) -> Results
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/core.go (`NextPod`), v1.7.0 to v1.8.0.
     """
     for parts in _gangs(workload, context):
-        if (use := differing(asked_by(workload, parts))) is not None:
+        if (use := differing_use(topology_uses(workload, parts))) is not None:
             place = Annotations(AnnotationPlace.PODS, use.path, {keys.ANNOTATION_TOPOLOGY: use.value})
             layer, remedy = next(filter(None, domains(place)), use.value), left_out("ask for the same")
             yield Finding(at=use.path, value=layer, why=_DIFFER, remedy=remedy, left_out=True)

@@ -12,9 +12,9 @@ from fractions import Fraction
 from itertools import chain
 
 from webhook.backends import families
-from webhook.backends.families import refused
+from webhook.backends.families import capability_rule
 from webhook.backends.koordinator import keys
-from webhook.backends.koordinator.gangs import THE_TOPOLOGY, is_unknown, layer_of, unavailable
+from webhook.backends.koordinator.gangs import THE_TOPOLOGY, is_topology_unknown, layer_of, unavailable
 from webhook.backends.koordinator.keys import RuleContext
 from webhook.backends.topologies import UnknownTopology
 from webhook.model.capabilities import Capability, Use
@@ -340,7 +340,7 @@ _FACTS = ClusterFacts(
 )
 _REQUIRED = (Capability.TOPOLOGY_WORKLOAD, Capability.TOPOLOGY_CLIQUE, Capability.TOPOLOGY_SCALING_GROUP)
 
-scaling_group_topology = refused(
+scaling_group_topology = capability_rule(
     "koordinator/scaling-group-topology",
     Capability.TOPOLOGY_SCALING_GROUP,
     keys.CAPABILITIES,
@@ -364,7 +364,7 @@ scaling_group_topology = refused(
     fails_closed=True,
 )
 
-divergent_topology = refused(
+divergent_topology = capability_rule(
     "koordinator/divergent-topology",
     Capability.TOPOLOGY_DIVERGENT,
     keys.CAPABILITIES,
@@ -514,7 +514,7 @@ def _missing_layer(topology: str | None, context: RuleContext, use: Use, consequ
     key = None if binding is None else binding.keys.get(use.value)
     if key is None:
         return
-    if key == keys.HOSTNAME and is_unknown(context.facts):
+    if key == keys.HOSTNAME and is_topology_unknown(context.facts):
         # Its layer is built in, but without a valid ClusterNetworkTopology every pod still fails.
         yield Unjudged(use.path, "the ClusterNetworkTopology", part="network_topologies")
         return

@@ -18,22 +18,28 @@ from webhook.backends.koordinator.gang_groups import (
     Topology,
     UnreadableSetting,
     annotated_pod,
+    gang_reference,
     gather,
+    has_gang_settings,
     is_scheduled_here,
-    is_set,
-    known,
     match_policy,
     members_of,
     most_action,
-    naming,
-    nearest,
+    nearest_gang,
     pod,
     pod_group,
+    pod_group_cluster,
     read_topology,
     topology_kept,
     topology_of,
 )
-from webhook.backends.koordinator.gangs import THE_TOPOLOGY, declared_layers, is_unknown, unavailable, undeclared
+from webhook.backends.koordinator.gangs import (
+    THE_TOPOLOGY,
+    declared_layers,
+    is_topology_unknown,
+    unavailable,
+    undeclared_layers,
+)
 from webhook.backends.koordinator.keys import RuleContext
 from webhook.model.bounds import name_text
 from webhook.model.fields import ANNOTATIONS, LABELS, SPEC, FieldPath
@@ -44,7 +50,7 @@ from webhook.model.pod_groups import gang_id
 from webhook.model.quantity import int32, nanoseconds
 from webhook.model.reading import integer, text
 from webhook.validators.registry import Example, Results, rule
-from webhook.validators.shared_checks import least_action, told
+from webhook.validators.shared_checks import least_action, reported_items
 
 # kube-scheduler's framework caps the wait of a Permit plugin at 15 minutes (maxTimeout, pkg/scheduler/framework).
 LONGEST_WAIT_SECONDS = 900
@@ -83,7 +89,7 @@ def gang_match_policy(stored: StoredObject, _: RuleContext) -> Results:
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go (`tryInitByPodGroup`,
     `tryInitByPodConfig`), apis/extension/coscheduling.go (`GetGangMatchPolicy`), v1.8.0.
     """
-    read = match_policy(stored) if is_set(stored) else None
+    read = match_policy(stored) if has_gang_settings(stored) else None
     if read is not None and read[0] not in keys.MATCH_POLICIES:
         why = "koord-scheduler does not know this policy and uses its default, once-satisfied"
         remedy = f"set it to {_choice(keys.MATCH_POLICIES)}, spelled exactly like this"
@@ -136,7 +142,7 @@ def gang_only_waiting(stored: StoredObject, _: RuleContext) -> Results:
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go (`isGangValidForPermit`),
     v1.8.0.
     """
-    read = match_policy(stored) if is_set(stored) else None
+    read = match_policy(stored) if has_gang_settings(stored) else None
     if read is not None and read[0] == keys.ONLY_WAITING:
         why = "bound pods do not count, so a pod that is replaced alone never binds"
         yield Finding(at=read[1], value=keys.ONLY_WAITING, why=why, remedy="set it to waiting-and-running")
@@ -238,12 +244,12 @@ def timeout(stored: StoredObject, _: RuleContext) -> Results:
 
 def _annotation(stored: StoredObject, key: str) -> str | None:
     """Returns the value of an annotation that koord-scheduler reads; None if it is missing or empty."""
-    return text(stored.annotations.get(key)) if is_set(stored) else None
+    return text(stored.annotations.get(key)) if has_gang_settings(stored) else None
 
 
 def _minimum(stored: StoredObject) -> Iterator[tuple[FieldPath, object, int | None]]:
     """Yields the path of a gang's minimum, its written value, and the number that koord-scheduler reads from it."""
-    if not is_set(stored):
+    if not has_gang_settings(stored):
         return
     if stored.kind == keys.POD_GROUP.kind:
         least = integer(stored.spec.get("minMember"))
@@ -261,7 +267,7 @@ def _minimum(stored: StoredObject) -> Iterator[tuple[FieldPath, object, int | No
 def _timeout(stored: StoredObject) -> Iterator[tuple[FieldPath, object, float]]:
     """Yields how long a pod waits in Permit, in seconds, if a PodGroup states it or a pod states more than 0."""
     if stored.kind == keys.POD_GROUP.kind:
-        seconds = integer(stored.spec.get("scheduleTimeoutSeconds")) if is_set(stored) else None
+        seconds = integer(stored.spec.get("scheduleTimeoutSeconds")) if has_gang_settings(stored) else None
         if seconds is not None:
             yield SPEC / "scheduleTimeoutSeconds", seconds, seconds
     elif (written := _annotation(stored, keys.ANNOTATION_WAITING_TIME)) is not None and (
@@ -295,7 +301,7 @@ group_pods = families.group_pods(
 
 AT = ANNOTATIONS / keys.ANNOTATION_TOPOLOGY
 _SPINE = {"layer": "SpineLayer", "strategy": "MustGather"}
-_CLUSTER = known(network_topologies=SPINE_LAYERS)
+_CLUSTER = pod_group_cluster(network_topologies=SPINE_LAYERS)
 _FINE = pod_group(settings=gather(_SPINE))
 
 
@@ -336,7 +342,9 @@ def topology_strategy(stored: StoredObject, _: RuleContext) -> Results:
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/network_topology_types.go
     (`GetMustGatherLayer`), v1.8.0.
     """
-    for strategy in told(_unknown_strategies(stored), () if stored.old is None else _unknown_strategies(stored.old)):
+    for strategy in reported_items(
+        _unknown_strategies(stored), () if stored.old is None else _unknown_strategies(stored.old)
+    ):
         why = "koord-scheduler does not know this strategy, so the entry has no effect"
         remedy = f"set it to {' or '.join(keys.STRATEGIES)}, spelled like this"
         yield Finding(at=AT, value=strategy, why=why, remedy=remedy)
@@ -350,7 +358,7 @@ def _unknown_strategies(stored: StoredObject) -> Iterator[str]:
     "koordinator/gang-topology-missing",
     kinds=GROUPS_AND_PODS,
     passes=Example(_FINE, facts=_CLUSTER),
-    fails=Example(_FINE, facts=known(network_topologies={})),
+    fails=Example(_FINE, facts=pod_group_cluster(network_topologies={})),
 )
 def topology_unavailable(stored: StoredObject, context: RuleContext) -> Results:
     """Without a valid ClusterNetworkTopology "default", every pod of a gang with a topology fails. Without the argument
@@ -367,7 +375,7 @@ def topology_unavailable(stored: StoredObject, context: RuleContext) -> Results:
         remedy = "remove the annotation, or set up the scheduler's topology"
         absent = THE_TOPOLOGY if context.facts.network_topologies is not None else None
         yield Finding(at=AT, value=_written(stored), why=reason, remedy=remedy, absent=absent)
-    elif is_unknown(context.facts):
+    elif is_topology_unknown(context.facts):
         yield Unjudged(AT, "the ClusterNetworkTopology", part="network_topologies")
 
 
@@ -392,8 +400,8 @@ def topology_layer(stored: StoredObject, context: RuleContext) -> Results:
         # If it is unknown or missing, another rule reports it.
         return
     alike = {name.casefold(): name for name in sorted(names, reverse=True)}
-    before = () if stored.old is None else undeclared(_read(stored.old) or (), names)
-    for layer in told(undeclared(_read(stored) or (), names), before):
+    before = () if stored.old is None else undeclared_layers(_read(stored.old) or (), names)
+    for layer in reported_items(undeclared_layers(_read(stored) or (), names), before):
         declared = alike.get(layer.casefold())
         why = "the ClusterNetworkTopology has no such layer, so koord-scheduler never finds room for the gang"
         remedy = "use a declared layer" if declared is None else f"spell it as it is declared: {declared}"
@@ -405,11 +413,13 @@ def topology_layer(stored: StoredObject, context: RuleContext) -> Results:
     kinds=GROUPS_AND_PODS,
     passes=Example(
         pod_group("leader", "leader", "worker", settings=gather(_SPINE)),
-        facts=known(pod_group("worker", "leader", "worker", settings=gather(_SPINE)), network_topologies=SPINE_LAYERS),
+        facts=pod_group_cluster(
+            pod_group("worker", "leader", "worker", settings=gather(_SPINE)), network_topologies=SPINE_LAYERS
+        ),
     ),
     fails=Example(
         pod_group("leader", "leader", "worker", settings=gather(_SPINE)),
-        facts=known(pod_group("worker", "leader", "worker"), network_topologies=SPINE_LAYERS),
+        facts=pod_group_cluster(pod_group("worker", "leader", "worker"), network_topologies=SPINE_LAYERS),
     ),
 )
 def topology_differs(stored: StoredObject, context: RuleContext) -> Results:
@@ -429,7 +439,7 @@ def topology_differs(stored: StoredObject, context: RuleContext) -> Results:
     except UnreadableSetting:
         return
     others = (key for key in members_of(stored) if key in pod_groups and pod_groups[key].topology != topology)
-    if (key := nearest(stored, others)) is not None:
+    if (key := nearest_gang(stored, others)) is not None:
         yield Finding(
             at=AT,
             value=written,
@@ -441,13 +451,13 @@ def topology_differs(stored: StoredObject, context: RuleContext) -> Results:
 
 
 def _written(stored: StoredObject) -> str | None:
-    return text(stored.annotations.get(keys.ANNOTATION_TOPOLOGY)) if is_set(stored) else None
+    return text(stored.annotations.get(keys.ANNOTATION_TOPOLOGY)) if has_gang_settings(stored) else None
 
 
 def _read(stored: StoredObject) -> Topology | None:
     """Returns the entries that koord-scheduler reads. A spec without entries also enables the topology search."""
     try:
-        return topology_of(stored) if is_set(stored) else None
+        return topology_of(stored) if has_gang_settings(stored) else None
     except UnreadableSetting:
         return None
 
@@ -460,10 +470,12 @@ _LABELLED = {keys.LABEL_POD_GROUP: "worker"}
     kinds=(JUDGED_PODS,),
     membership=True,
     passes=Example(
-        pod(labels=_LABELLED, annotations={keys.ANNOTATION_NAME: "worker"}), facts=known(pod_group("worker"))
+        pod(labels=_LABELLED, annotations={keys.ANNOTATION_NAME: "worker"}),
+        facts=pod_group_cluster(pod_group("worker")),
     ),
     fails=Example(
-        pod(labels=_LABELLED, annotations={keys.ANNOTATION_NAME: "leader"}), facts=known(pod_group("worker"))
+        pod(labels=_LABELLED, annotations={keys.ANNOTATION_NAME: "leader"}),
+        facts=pod_group_cluster(pod_group("worker")),
     ),
 )
 def names_disagree(stored: StoredObject, _: RuleContext) -> Results:
@@ -473,7 +485,7 @@ def names_disagree(stored: StoredObject, _: RuleContext) -> Results:
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/util/gang_helper.go (`GetGangNameByPod`),
     v1.4.0 to v1.8.0.
     """
-    reference = naming(stored)
+    reference = gang_reference(stored)
     if reference is None or not is_scheduled_here(stored):
         return
     for at, values, key in (
@@ -491,8 +503,8 @@ def names_disagree(stored: StoredObject, _: RuleContext) -> Results:
     "koordinator/gang-min-available",
     kinds=(JUDGED_PODS,),
     membership=True,
-    passes=Example(annotated_pod(), facts=known()),
-    fails=Example(pod(annotations={keys.ANNOTATION_NAME: "worker"}), facts=known()),
+    passes=Example(annotated_pod(), facts=pod_group_cluster()),
+    fails=Example(pod(annotations={keys.ANNOTATION_NAME: "worker"}), facts=pod_group_cluster()),
 )
 def min_available(stored: StoredObject, context: RuleContext) -> Results:
     """koord-scheduler makes a gang that is named by an annotation from the first pod with a readable min-available.
@@ -501,7 +513,7 @@ def min_available(stored: StoredObject, context: RuleContext) -> Results:
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go (`tryInitByPodConfig`),
     util/gang_helper.go (`GetGangMinNumFromPod`: Go's strconv.ParseInt in base 10), v1.8.0.
     """
-    reference = naming(stored)
+    reference = gang_reference(stored)
     if reference is None or reference.by_label or not is_scheduled_here(stored):
         return
     label = text(stored.labels.get(keys.LABEL_OLD_MINIMUM))
@@ -527,8 +539,8 @@ def min_available(stored: StoredObject, context: RuleContext) -> Results:
     kinds=(JUDGED_PODS,),
     default=Action.WARN,
     membership=True,
-    passes=Example(pod(labels=_LABELLED), facts=known(pod_group("worker"))),
-    fails=Example(pod(labels=_LABELLED), facts=known()),
+    passes=Example(pod(labels=_LABELLED), facts=pod_group_cluster(pod_group("worker"))),
+    fails=Example(pod(labels=_LABELLED), facts=pod_group_cluster()),
 )
 def pod_group_missing(stored: StoredObject, context: RuleContext) -> Results:
     """koord-scheduler holds a pod whose label names a missing PodGroup until the PodGroup exists in the pod's
@@ -538,7 +550,7 @@ def pod_group_missing(stored: StoredObject, context: RuleContext) -> Results:
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/core.go (`PreEnqueue`: "gang has not
     init"), v1.8.0.
     """
-    reference = naming(stored)
+    reference = gang_reference(stored)
     if reference is None or not reference.by_label or not is_scheduled_here(stored):
         return
     key = (stored.key[0], reference.gang)
@@ -560,8 +572,10 @@ def pod_group_missing(stored: StoredObject, context: RuleContext) -> Results:
     "koordinator/gang-settings-unread",
     kinds=(JUDGED_PODS,),
     default=Action.WARN,
-    passes=Example(pod(labels=_LABELLED), facts=known(pod_group("worker"))),
-    fails=Example(pod(labels=_LABELLED, annotations={keys.ANNOTATION_MINIMUM: "2"}), facts=known(pod_group("worker"))),
+    passes=Example(pod(labels=_LABELLED), facts=pod_group_cluster(pod_group("worker"))),
+    fails=Example(
+        pod(labels=_LABELLED, annotations={keys.ANNOTATION_MINIMUM: "2"}), facts=pod_group_cluster(pod_group("worker"))
+    ),
 )
 def settings_unread(stored: StoredObject, _: RuleContext) -> Results:
     """If the label names the gang, koord-scheduler reads the settings of the PodGroup and never those of the pod. If no
@@ -570,7 +584,7 @@ def settings_unread(stored: StoredObject, _: RuleContext) -> Results:
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang_cache.go (`onPodAddInternal`),
     v1.8.0.
     """
-    reference = naming(stored)
+    reference = gang_reference(stored)
     if not is_scheduled_here(stored) or (reference is not None and not reference.by_label):
         return
     settings = [(LABELS / keys.LABEL_OLD_MINIMUM, text(stored.labels.get(keys.LABEL_OLD_MINIMUM)))]

@@ -27,7 +27,7 @@ from webhook.backends.koordinator import keys
 from webhook.backends.koordinator.gangs import quotas_of_namespace
 from webhook.backends.koordinator.keys import KoordinatorSettings, RuleContext
 from webhook.backends.queues import place_of
-from webhook.fit.ceilings import MOST_TRIED, allows, demand_of, exact_requests, floors, requested, templates_of
+from webhook.fit.ceilings import MOST_TRIED, allows, demand_of, exact_requests, queue_request, round_down, templates_of
 from webhook.fit.gang_shapes import GangShape, MemberShape
 from webhook.fit.packing import Ceiling, Ceilings, PackingRole
 from webhook.fit.verdict import FitFamily, FitScope
@@ -44,7 +44,7 @@ from webhook.model.workload_record import recorded_quota
 from webhook.validators.examples import clique, pod_clique_set
 from webhook.validators.pod_guard import HasLabel, Requests, sees
 from webhook.validators.registry import Example, PodCliqueSetChange, Results, Subject, rule
-from webhook.validators.shared_checks import first_named, moved
+from webhook.validators.shared_checks import first_name, forbidden_move
 from webhook.workloads.opted_in_workload import OptedInWorkload
 from webhook.workloads.pod_clique_set import PodCliqueSet
 
@@ -226,8 +226,8 @@ class _Quotas:
         """Returns the least that a pod is charged: its requests, without the overhead that a gate may leave out."""
         if role.name not in self._counts:
             template = self._templates.get(role.name)
-            requests = requested(role)
-            bare = requests if template is None else floors(exact_requests(template, overhead=False))
+            requests = queue_request(role)
+            bare = requests if template is None else round_down(exact_requests(template, overhead=False))
             self._counts[role.name] = {name: min(amount, bare.get(name, 0)) for name, amount in requests.items()}
         return self._counts[role.name]
 
@@ -577,7 +577,7 @@ def namespace_quota(workload: PodCliqueSet | OptedInWorkload, context: RuleConte
 def _names_quota(workload: PodCliqueSet | OptedInWorkload, context: RuleContext) -> bool:
     if isinstance(workload, PodCliqueSet):
         return bool(context.uses.get(Capability.QUOTA))
-    return first_named(workload, keys.QUOTA_KEYS, keys.QUOTA_KEYS_OF_PODS) is not None
+    return first_name(workload, keys.QUOTA_KEYS, keys.QUOTA_KEYS_OF_PODS) is not None
 
 
 _LIVING = ClusterFacts(
@@ -607,7 +607,7 @@ def quota_change(change: PodCliqueSetChange, context: RuleContext) -> Results:
         return
     uses = context.uses.get(Capability.QUOTA)
     use = Use(uses[0].path if uses else ANNOTATIONS / QUOTA_ANNOTATION, now)
-    yield from moved(
+    yield from forbidden_move(
         change, context, use, f"the pods of its gangs are charged to {before or 'no named quota'}", "quota"
     )
 

@@ -33,9 +33,9 @@ from webhook.backends.kube.workload_api import (
     generation,
     is_assumed,
     is_of_1_38,
-    known,
     missing,
     served,
+    shows_workload_api,
     unread,
     unread_kind,
     workload_apis,
@@ -48,17 +48,17 @@ from webhook.fit.packing import (
     Partition,
     PodReading,
     Roles,
-    all_together,
-    in_no_domain,
-    members_apart,
-    pods_one_by_one,
+    no_domain,
+    pack_members_apart,
+    pack_pods_apart,
+    pack_together,
 )
 from webhook.model.capabilities import CapabilityTable, Disruption
 from webhook.model.claims import Mark
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ROOT, FieldPath
 from webhook.model.findings import Unjudged
-from webhook.model.gang_objects import Frozen, JudgedKind, NamedGroup, StoredObject
+from webhook.model.gang_objects import Frozen, JudgedKind, PodsGroup, StoredObject
 from webhook.model.grove import PodGang
 from webhook.model.keys import Api, Record
 from webhook.model.nodes import Nodes
@@ -77,7 +77,7 @@ def packing_of(shape: GangShape, roles: Roles, settings: KubeSettings, facts: Cl
     """Returns what kube-scheduler places together of a gang."""
     gates = settings.schedulerGates
     if not settings.gangScheduling or (gates is not None and _GANGS.isdisjoint(gates)):
-        return pods_one_by_one(shape, roles)
+        return pack_pods_apart(shape, roles)
     spoken = generation(settings, workload_apis(settings, facts))
     if spoken is None:
         return Packing((), unknown=("the version of the Workload API",))
@@ -85,12 +85,12 @@ def packing_of(shape: GangShape, roles: Roles, settings: KubeSettings, facts: Cl
         return _flat_packing(shape, roles, settings, spoken)
     if gates is None or _TREES not in gates:
         # Whether or not its groups wait for each other, a gang whose sum fits nowhere never runs whole.
-        return _leaving_out(all_together(shape, roles, in_no_domain), "the gates of kube-scheduler (schedulerGates)")
+        return _leaving_out(pack_together(shape, roles, no_domain), "the gates of kube-scheduler (schedulerGates)")
     if _TOPOLOGY in gates:
         return _packing_in_domains(shape, roles, settings, facts)
     if shape.required or shape.subsets or any(member.required for member in shape.members):
-        return _leaving_out(all_together(shape, roles, in_no_domain), "topology, as the scheduler's gate for it is off")
-    return all_together(shape, roles)
+        return _leaving_out(pack_together(shape, roles, no_domain), "topology, as the scheduler's gate for it is off")
+    return pack_together(shape, roles)
 
 
 def _flat_packing(shape: GangShape, roles: Roles, settings: KubeSettings, spoken: Generation) -> Packing:
@@ -99,8 +99,8 @@ def _flat_packing(shape: GangShape, roles: Roles, settings: KubeSettings, spoken
     if len(members) <= 1 or is_merged(settings, spoken):
         if len(members) > 1 and any(0 < member.minimum < member.pods for member in shape.members):
             return Packing((), unknown=("how a merged group counts pods above the minimum",))
-        return all_together(shape, roles)
-    return members_apart(shape, roles)
+        return pack_together(shape, roles)
+    return pack_members_apart(shape, roles)
 
 
 def _packing_in_domains(shape: GangShape, roles: Roles, settings: KubeSettings, facts: ClusterFacts) -> Packing:
@@ -111,7 +111,7 @@ def _packing_in_domains(shape: GangShape, roles: Roles, settings: KubeSettings, 
         keys.add(key)
         return _domain(key, at, shape.topology_name, facts, filled=filled)
 
-    packing = all_together(shape, roles, domain)
+    packing = pack_together(shape, roles, domain)
     empty = [] if filled or facts.nodes is None else [key for key in sorted(keys) if _has_empty(key, facts.nodes)]
     return _leaving_out(packing, f"nodes whose label {empty[0]} is empty") if empty else packing
 
@@ -195,7 +195,11 @@ class KubeBackend(Backend[KubeSettings]):
         return every_kind() if self.settings.gangScheduling else ()
 
     def init(self, facts: ClusterFacts) -> tuple[str, ...]:
-        if not self.settings.gangScheduling or not known(self._apis(facts)) or self.dialect(facts) is not None:
+        if (
+            not self.settings.gangScheduling
+            or not shows_workload_api(self._apis(facts))
+            or self.dialect(facts) is not None
+        ):
             return ()
         if (needs := unread(self.settings, self._apis(facts))) is not None:
             return (f"{self.name}: {needs} are unknown; no gang is made: {UNREAD}",)
@@ -209,7 +213,7 @@ class KubeBackend(Backend[KubeSettings]):
     def capabilities(self) -> CapabilityTable:
         return capabilities(self.settings)
 
-    def named_group(self, pod: StoredObject, facts: ClusterFacts) -> NamedGroup | None:
+    def named_group(self, pod: StoredObject, facts: ClusterFacts) -> PodsGroup | None:
         return named_group(pod, facts) if self.settings.gangScheduling else None
 
     @property

@@ -34,14 +34,14 @@ from webhook.backends.kube.workload_api import (
     KubeSettings,
     Served,
     class_problem,
-    known,
     may_carry_class,
     missing,
     served,
+    shows_workload_api,
     unread,
     workload_apis,
 )
-from webhook.backends.topologies import inexpressible, refuse_spare_pods, refuse_twins, unknown
+from webhook.backends.topologies import inexpressible, refuse_spare_pods, refuse_twins, unknown_fact
 from webhook.errors import Inexpressible
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import SPEC, FieldPath
@@ -155,10 +155,10 @@ def _adopted_fields(spec: Manifest, live: Mapping[str, Any], api_version: str) -
     """Returns `spec` of a group or template with the mode and the claims of `live`; in 1.36 without a class that `live`
     lacks. That field is immutable, and the API server drops it while its gate is off.
     """
-    spec = workload_api.kept(spec, live)
+    spec = workload_api.keep_mode(spec, live)
     if api_version.endswith(f"/{Generation.V1ALPHA2}") and not live.get("priorityClassName"):
         spec.pop("priorityClassName", None)
-    return pods.kept(spec, live)
+    return pods.keep_claims(spec, live)
 
 
 def _adopted_templates(templates: list[Any], live: Any, policy: str, api_version: str) -> list[Any]:
@@ -247,7 +247,7 @@ def _shared(
     has_class = name is not None and may_carry_class(spoken, settings)
     has_class = has_class and (_may_exist(name, facts) or class_problem((classes or {}).get(name or ""), apis) is None)
     priority = {"priorityClassName": name} if has_class else {}
-    return {**priority, **workload_api.written(workload_api.mode_of(podgang, record, settings), spoken)}
+    return {**priority, **workload_api.mode_field(workload_api.mode_of(podgang, record, settings), spoken)}
 
 
 # Hierarchical: one root, a composite for each group of members with a constraint, PodGroups as leaves.
@@ -369,8 +369,8 @@ def _refuse_topology(podgang: PodGang) -> None:
 
 def _no_api(settings: KubeSettings, facts: ClusterFacts) -> Inexpressible:
     apis = workload_apis(settings, facts)
-    if not known(apis):
-        return unknown("kube/workload-api", SPEC, "the served APIs (or apiGeneration)", "apis")
+    if not shows_workload_api(apis):
+        return unknown_fact("kube/workload-api", SPEC, "the served APIs (or apiGeneration)", "apis")
     if (needs := unread(settings, apis)) is not None:
         return Inexpressible((), (Unjudged(SPEC, needs, "kube/workload-api", UNREAD, "apis"),))
     why = f"this cluster does not serve {missing(settings)}"

@@ -102,7 +102,7 @@ def group_in(spec: Mapping[str, Any], *, composite: bool, parent: str | None = N
         parent=parent or text(spec.get(PARENT)),
         workload=text(_reference_in(spec).get("workloadName")),
         template=template_in(spec),
-        disruption=workload_api.read(spec) or Disruption.SINGLE,
+        disruption=workload_api.stated_mode(spec) or Disruption.SINGLE,
         topology=topology_in(spec),
         priority_class=text(spec.get("priorityClassName")),
         priority=integer(spec.get("priority")),
@@ -331,7 +331,7 @@ def is_refused(stored: StoredObject, context: RuleContext) -> bool:
     )
 
 
-def most(stored: StoredObject, context: RuleContext) -> Action:
+def strongest_action(stored: StoredObject, context: RuleContext) -> Action:
     """Returns the strongest action for what only 1.38 refuses: before it, and in an unknown release, a warning."""
     return Action.DENY if is_refused(stored, context) else Action.WARN
 
@@ -365,7 +365,7 @@ def template_of(stored: StoredObject, group: TreeGroup, facts: ClusterFacts) -> 
 Chain = list[tuple[ObjectKey, TreeGroup]]
 
 
-def above_of(stored: StoredObject, group: TreeGroup, context: RuleContext) -> Chain:
+def known_ancestors(stored: StoredObject, group: TreeGroup, context: RuleContext) -> Chain:
     """Returns the known ancestors of the judged group; in a cycle they include the group itself."""
     return list(ancestors(stored.key, group, context.facts.composite_pod_groups or {}))
 
@@ -422,10 +422,10 @@ def groups_of_tree(key: ObjectKey, facts: ClusterFacts) -> Iterator[ObjectKey]:
 
 def priority_of(group: TreeGroup, facts: ClusterFacts) -> int | None:
     """Returns the priority that the API server gives, or gave, a group; None if it is unknown."""
-    return resolved(group.priority, group.priority_class, facts)
+    return resolved_priority(group.priority, group.priority_class, facts)
 
 
-def resolved(priority: int | None, name: str | None, facts: ClusterFacts) -> int | None:
+def resolved_priority(priority: int | None, name: str | None, facts: ClusterFacts) -> int | None:
     """Returns the priority for this class name. `priority` is the number that a stored object already has and wins;
     without a class, the default class counts.
     """
@@ -443,10 +443,10 @@ def resolved(priority: int | None, name: str | None, facts: ClusterFacts) -> int
 
 def policy_of(group: TreeGroup, facts: ClusterFacts) -> str | None:
     """Returns the preemption policy of a group: its own, else that of its class; None if it is unknown."""
-    return group.preemption or policy_named(group.priority_class, facts)
+    return group.preemption or class_policy(group.priority_class, facts)
 
 
-def policy_named(name: str | None, facts: ClusterFacts) -> str | None:
+def class_policy(name: str | None, facts: ClusterFacts) -> str | None:
     """Returns the preemption policy that the API server takes from this class; without a name, from the default
     class.
     """
@@ -471,7 +471,7 @@ def is_wider(key: str, than: str, bindings: Mapping[str, TopologyBinding]) -> bo
     return any(key in keys and than in keys and keys.index(key) < keys.index(than) for keys in topologies)
 
 
-def said_policy(group: TreeGroup) -> Any:
+def shown_policy(group: TreeGroup) -> Any:
     """Returns the policy of a group, as shown in a message."""
     return "basic" if group.minimum is None else group.minimum
 
@@ -500,7 +500,9 @@ def pod_group(name: str = "worker", *, minimum: int = 2, version: str = "v1beta1
 def composite(name: str = "root", *, minimum: int = 1, template: str = "root", **spec: Any) -> Manifest:
     """Returns a CompositePodGroup of the Workload `demo`; keywords go into its spec."""
     policy = {"gang": {"minGroupCount": minimum}}
-    return _object("CompositePodGroup", "v1alpha3", name, {**made_from(template), "schedulingPolicy": policy, **spec})
+    return _object(
+        "CompositePodGroup", "v1alpha3", name, {**template_reference(template), "schedulingPolicy": policy, **spec}
+    )
 
 
 def workload(*templates: Manifest, version: str = "v1beta1", **spec: Any) -> Manifest:
@@ -531,17 +533,17 @@ def pod(**spec: Any) -> Manifest:
     return _object("Pod", "", "worker-0", body) | {"apiVersion": "v1"}
 
 
-def made_from(template: str, workload: str = "demo") -> Manifest:
+def template_reference(template: str, workload: str = "demo") -> Manifest:
     """Returns the reference of a group to its template."""
     return {"workloadRef": {"workloadName": workload, "templateName": template}}
 
 
-def child_of(parent: str, template: str = "worker") -> Manifest:
+def parent_fields(parent: str, template: str = "worker") -> Manifest:
     """Returns the field of a group that names its parent."""
-    return {"parentCompositePodGroupName": parent, **made_from(template)}
+    return {"parentCompositePodGroupName": parent, **template_reference(template)}
 
 
-def near(key: str) -> Manifest:
+def topology_constraint(key: str) -> Manifest:
     """Returns a topology constraint on that node label."""
     return {"schedulingConstraints": {"topology": [{"key": key}]}}
 
@@ -561,7 +563,7 @@ def waiting(scheduler: str, group: str = "worker") -> GroupPod:
     return GroupPod((NAMESPACE, GroupMembership(group)), scheduler)
 
 
-def known(**parts: Any) -> ClusterFacts:
+def example_cluster(**parts: Any) -> ClusterFacts:
     """Returns a cluster of 1.37, unless other `apis` are given, with these Workloads, groups and waiting pods by name,
     and no others; it has a topology, and priority classes unless others are given.
     """
@@ -612,8 +614,8 @@ _SO = "so the API server refuses it"
 @rule(
     "kube/group-shape",
     kinds=(WORKLOADS, *GROUPS),
-    passes=Example(pod_group(**BASIC), config=ON, facts=known()),
-    fails=Example(pod_group(**_BOTH), config=ON, facts=known()),
+    passes=Example(pod_group(**BASIC), config=ON, facts=example_cluster()),
+    fails=Example(pod_group(**_BOTH), config=ON, facts=example_cluster()),
 )
 def group_shape(stored: StoredObject, context: RuleContext) -> Results:
     """The API server refuses a group without exactly one policy, with a minimum below 1, with more than one topology

@@ -20,7 +20,16 @@ from typing import Any
 
 from webhook.backends import families
 from webhook.backends.kube.gangs import gang_objects
-from webhook.backends.kube.groups import MOST_BELOW, NO_WORKLOADS, ON, SERVES_TREES, known, near, root, topology_path
+from webhook.backends.kube.groups import (
+    MOST_BELOW,
+    NO_WORKLOADS,
+    ON,
+    SERVES_TREES,
+    example_cluster,
+    root,
+    topology_constraint,
+    topology_path,
+)
 from webhook.backends.kube.pod_clique_sets import TOPOLOGY_GATE_OFF
 from webhook.backends.kube.workload_api import ONE_BY_ONE, RuleContext
 from webhook.errors import Inexpressible
@@ -34,7 +43,7 @@ from webhook.validators.examples import job, job_set, pod_template, replicated
 from webhook.validators.gang_scheduler import DEFAULT_SCHEDULER
 from webhook.validators.registry import Example, Results, Subject, rule
 from webhook.workloads.jobset import JobSet
-from webhook.workloads.kueue_integration import with_pods
+from webhook.workloads.kueue_integration import workload_with_pods
 from webhook.workloads.leaderworkerset import LeaderWorkerSet
 from webhook.workloads.opted_in_gang import gangs_of, no_gang
 from webhook.workloads.opted_in_workload import OptedInWorkload, Part
@@ -76,7 +85,7 @@ def inexpressible_gang(workload: OptedInWorkload, context: RuleContext) -> Resul
     Source: kubernetes/enhancements, KEP-4671 and KEP-6012; k8s.io/api scheduling (WorkloadMaxPodGroups); kubernetes,
     plugin/pkg/admission/priority.
     """
-    whole = with_pods(workload, context.facts)
+    whole = workload_with_pods(workload, context.facts)
     if not context.settings.gangScheduling or whole is None or no_gang(whole) is not None:
         return
     record = whole.record
@@ -152,7 +161,10 @@ def priorities_differ(workload: OptedInWorkload, context: RuleContext) -> Result
             )
 
 
-_IN_A_RACK = job(scheduler=DEFAULT_SCHEDULER, scheduling={"schedulingPolicy": {"gang": {}}, **near("example.com/rack")})
+_IN_A_RACK = job(
+    scheduler=DEFAULT_SCHEDULER,
+    scheduling={"schedulingPolicy": {"gang": {}}, **topology_constraint("example.com/rack")},
+)
 
 
 @rule(
@@ -204,7 +216,7 @@ def _leaf(minimum: int | None) -> TreeGroup:
 
 def _tree(minimum: int) -> ClusterFacts:
     groups = {"initializer": _leaf(None), "trainer": _leaf(4)}
-    return known(pod_groups=groups, composite_pod_groups={"root": root(minimum=minimum)})
+    return example_cluster(pod_groups=groups, composite_pod_groups={"root": root(minimum=minimum)})
 
 
 @dataclass

@@ -30,8 +30,8 @@ from webhook.backends.kube.workload_api import (
     class_problem,
     generation,
     is_of_1_38,
-    known,
     missing,
+    shows_workload_api,
     unread,
     workload_apis,
 )
@@ -105,7 +105,7 @@ def workload_api(workload: PodCliqueSet, context: RuleContext) -> Results:
     if not settings.gangScheduling:
         return
     spoken = _spoken(context)
-    if spoken is None and not known(apis):
+    if spoken is None and not shows_workload_api(apis):
         yield Unjudged(context.choice.path, "the served APIs (or the profile's apiGeneration)", part="apis")
     elif (needs := unread(settings, apis)) is not None:
         yield Unjudged(context.choice.path, needs, remedy=UNREAD, part="apis")

@@ -22,26 +22,26 @@ from webhook.backends.kube.groups import (
     REFERENCE,
     TREE,
     Chain,
-    above_of,
     branch,
-    child_of,
     composite,
+    example_cluster,
     group_of,
     is_of_1_37,
     is_refused,
-    known,
+    known_ancestors,
     leaf,
-    made_from,
-    most,
-    near,
     neighbours,
+    parent_fields,
     parent_of,
     pod_group,
     policy_path,
     root,
-    said_policy,
+    shown_policy,
+    strongest_action,
     template_of,
+    template_reference,
     templates_in,
+    topology_constraint,
     topology_path,
     workload,
     workload_key,
@@ -56,8 +56,8 @@ from webhook.model.pod_groups import MAX_DEPTH, Groups, TreeGroup
 from webhook.validators.registry import Example, Results, rule
 from webhook.validators.shared_checks import least_action
 
-_TREE = known(workloads={"demo": TREE})
-_BELOW = known(workloads={"demo": TREE}, composite_pod_groups={"root": root()})
+_TREE = example_cluster(workloads={"demo": TREE})
+_BELOW = example_cluster(workloads={"demo": TREE}, composite_pod_groups={"root": root()})
 
 
 @rule(
@@ -65,7 +65,7 @@ _BELOW = known(workloads={"demo": TREE}, composite_pod_groups={"root": root()})
     kinds=GROUPS,
     default=Action.WARN,
     passes=Example(composite(), config=ON, facts=_TREE),
-    fails=Example(composite(), config=ON, facts=known()),
+    fails=Example(composite(), config=ON, facts=example_cluster()),
 )
 def workload_missing(stored: StoredObject, context: RuleContext) -> Results:
     """A group is a copy of a template, and without its Workload the copy cannot be checked. 1.37 stores such a group;
@@ -96,8 +96,8 @@ def workload_missing(stored: StoredObject, context: RuleContext) -> Results:
 @rule(
     "kube/template-unknown",
     kinds=GROUPS,
-    passes=Example(pod_group(**made_from("worker")), config=ON, facts=_TREE),
-    fails=Example(pod_group(**made_from("wroker")), config=ON, facts=_TREE),
+    passes=Example(pod_group(**template_reference("worker")), config=ON, facts=_TREE),
+    fails=Example(pod_group(**template_reference("wroker")), config=ON, facts=_TREE),
 )
 def template_unknown(stored: StoredObject, context: RuleContext) -> Results:
     """Templates cannot be added to or removed from a Workload, so a group that names an unknown template never gets
@@ -151,8 +151,8 @@ def template_kind(stored: StoredObject, context: RuleContext) -> Results:
 @rule(
     "kube/template-policy",
     kinds=GROUPS,
-    passes=Example(pod_group(minimum=2, **made_from("worker")), config=ON, facts=_TREE),
-    fails=Example(pod_group(minimum=3, **made_from("worker")), config=ON, facts=_TREE),
+    passes=Example(pod_group(minimum=2, **template_reference("worker")), config=ON, facts=_TREE),
+    fails=Example(pod_group(minimum=3, **template_reference("worker")), config=ON, facts=_TREE),
 )
 def template_policy(stored: StoredObject, context: RuleContext) -> Results:
     """kube-scheduler uses the group's copy of the policy and never reads the template. A gang then starts with another
@@ -166,8 +166,8 @@ def template_policy(stored: StoredObject, context: RuleContext) -> Results:
         return
     yield Finding(
         at=policy_path(SPEC, group),
-        value=said_policy(group),
-        why=f"its template {group.template} has {said_policy(declared.group)}, "
+        value=shown_policy(group),
+        why=f"its template {group.template} has {shown_policy(declared.group)}, "
         "but kube-scheduler reads only this group",
         remedy="copy the template's schedulingPolicy",
         absent=declared.needed,
@@ -178,8 +178,18 @@ def template_policy(stored: StoredObject, context: RuleContext) -> Results:
     "kube/template-drift",
     kinds=(POD_GROUPS,),
     default=Action.WARN,
-    passes=Example(pod_group(minimum=2, **made_from("worker")), pod_group(minimum=3, **made_from("worker")), _TREE, ON),
-    fails=Example(pod_group(minimum=3, **made_from("worker")), pod_group(minimum=2, **made_from("worker")), _TREE, ON),
+    passes=Example(
+        pod_group(minimum=2, **template_reference("worker")),
+        pod_group(minimum=3, **template_reference("worker")),
+        _TREE,
+        ON,
+    ),
+    fails=Example(
+        pod_group(minimum=3, **template_reference("worker")),
+        pod_group(minimum=2, **template_reference("worker")),
+        _TREE,
+        ON,
+    ),
 )
 def template_drift(stored: StoredObject, context: RuleContext) -> Results:
     """A gang's minimum is changed in two steps: in its template and in its group. Until both are done, kube-scheduler
@@ -192,8 +202,8 @@ def template_drift(stored: StoredObject, context: RuleContext) -> Results:
     if declared is not None and declared.group.minimum != group.minimum and _is_changed(stored, group):
         yield Finding(
             at=policy_path(SPEC, group),
-            value=said_policy(group),
-            why=f"its template {group.template} has {said_policy(declared.group)}",
+            value=shown_policy(group),
+            why=f"its template {group.template} has {shown_policy(declared.group)}",
             remedy=f"change it in the Workload {group.workload} as well",
             absent=declared.needed,
         )
@@ -208,8 +218,8 @@ def _is_changed(stored: StoredObject, group: TreeGroup) -> bool:
     "kube/min-group-count",
     kinds=(WORKLOADS, COMPOSITES),
     default=Action.WARN,
-    passes=Example(workload(branch("root", leaf("a"), leaf("b"), minimum=2)), config=ON, facts=known()),
-    fails=Example(workload(branch("root", leaf("a"), leaf("b"), minimum=3)), config=ON, facts=known()),
+    passes=Example(workload(branch("root", leaf("a"), leaf("b"), minimum=2)), config=ON, facts=example_cluster()),
+    fails=Example(workload(branch("root", leaf("a"), leaf("b"), minimum=3)), config=ON, facts=example_cluster()),
 )
 def min_group_count(stored: StoredObject, context: RuleContext) -> Results:
     """A CompositePodGroup starts when its minimum of groups is complete. If the Workload declares fewer templates below
@@ -246,8 +256,8 @@ def _too_many(place: FieldPath, group: TreeGroup, count: int, needed: Needed | N
 @rule(
     "kube/disruption-all",
     kinds=(WORKLOADS, *GROUPS),
-    passes=Example(pod_group(**ALL), config=ON, facts=known()),
-    fails=Example(pod_group(**ALL, **BASIC), config=ON, facts=known()),
+    passes=Example(pod_group(**ALL), config=ON, facts=example_cluster()),
+    fails=Example(pod_group(**ALL, **BASIC), config=ON, facts=example_cluster()),
 )
 def disruption_all(stored: StoredObject, context: RuleContext) -> Results:
     """Pods that are disrupted together must start together. With the basic policy they start one by one, and the whole
@@ -271,7 +281,7 @@ def disruption_all(stored: StoredObject, context: RuleContext) -> Results:
                 why=f"the group's policy is basic, so its {parts} start one by one but would be preempted all at once"
                 f"{refused}",
                 remedy="set a gang policy, or set disruptionMode to single",
-                at_most=most(stored, context) if group.composite else Action.DENY,
+                at_most=strongest_action(stored, context) if group.composite else Action.DENY,
             )
 
 
@@ -279,8 +289,8 @@ def disruption_all(stored: StoredObject, context: RuleContext) -> Results:
     "kube/topology-key",
     kinds=(WORKLOADS, *GROUPS),
     default=Action.WARN,
-    passes=Example(pod_group(**near(RACK)), config=ON, facts=known()),
-    fails=Example(pod_group(**near("example.com/rakc")), config=ON, facts=known()),
+    passes=Example(pod_group(**topology_constraint(RACK)), config=ON, facts=example_cluster()),
+    fails=Example(pod_group(**topology_constraint("example.com/rakc")), config=ON, facts=example_cluster()),
 )
 def topology_key(stored: StoredObject, context: RuleContext) -> Results:
     """A topology constraint is a node label key. If no node has this label, the group never starts. The rule knows the
@@ -347,8 +357,8 @@ def group_version(stored: StoredObject, context: RuleContext) -> Results:
     )
 
 
-_CHILD = pod_group(**child_of("root"))
-_ROOT = known(workloads={"demo": TREE}, composite_pod_groups={"root": root()})
+_CHILD = pod_group(**parent_fields("root"))
+_ROOT = example_cluster(workloads={"demo": TREE}, composite_pod_groups={"root": root()})
 
 
 @rule(
@@ -356,7 +366,7 @@ _ROOT = known(workloads={"demo": TREE}, composite_pod_groups={"root": root()})
     kinds=GROUPS,
     default=Action.WARN,
     passes=Example(_CHILD, config=ON, facts=_ROOT),
-    fails=Example(_CHILD, config=ON, facts=known(workloads={"demo": TREE})),
+    fails=Example(_CHILD, config=ON, facts=example_cluster(workloads={"demo": TREE})),
 )
 def parent_missing(stored: StoredObject, context: RuleContext) -> Results:
     """The pods of a group wait until every group above it exists ("failed to build hierarchy snapshot"), and only the
@@ -368,7 +378,7 @@ def parent_missing(stored: StoredObject, context: RuleContext) -> Results:
     """
     group = group_of(stored)
     composites = context.facts.composite_pod_groups
-    above = above_of(stored, group, context)
+    above = known_ancestors(stored, group, context)
     last = above[-1][1] if above else group
     if last.parent is None or _is_cycle(stored, group, above):
         return
@@ -391,11 +401,11 @@ def parent_missing(stored: StoredObject, context: RuleContext) -> Results:
 @rule(
     "kube/tree-cycle",
     kinds=GROUPS,
-    passes=Example(composite("inner", **child_of("root", "inner")), config=ON, facts=_ROOT),
+    passes=Example(composite("inner", **parent_fields("root", "inner")), config=ON, facts=_ROOT),
     fails=Example(
-        composite("root", **child_of("inner", "root")),
+        composite("root", **parent_fields("inner", "root")),
         config=ON,
-        facts=known(composite_pod_groups={"inner": root("inner", parent="root")}),
+        facts=example_cluster(composite_pod_groups={"inner": root("inner", parent="root")}),
     ),
 )
 def tree_cycle(stored: StoredObject, context: RuleContext) -> Results:
@@ -405,7 +415,7 @@ def tree_cycle(stored: StoredObject, context: RuleContext) -> Results:
     Source: kubernetes, pkg/scheduler (v1.37.0, seen; the API server accepts it); KEP-6012.
     """
     group = group_of(stored)
-    above = above_of(stored, group, context)
+    above = known_ancestors(stored, group, context)
     if not _is_cycle(stored, group, above):
         return
     of_its_own = _is_root_of(stored, group, above)
@@ -478,8 +488,8 @@ _DEEP = {"root": root(), "a": root(parent="root"), "b": root(parent="a"), "c": r
 @rule(
     "kube/tree-depth",
     kinds=GROUPS,
-    passes=Example(pod_group(**child_of("b")), config=ON, facts=known(composite_pod_groups=_DEEP)),
-    fails=Example(pod_group(**child_of("c")), config=ON, facts=known(composite_pod_groups=_DEEP)),
+    passes=Example(pod_group(**parent_fields("b")), config=ON, facts=example_cluster(composite_pod_groups=_DEEP)),
+    fails=Example(pod_group(**parent_fields("c")), config=ON, facts=example_cluster(composite_pod_groups=_DEEP)),
 )
 def tree_depth(stored: StoredObject, context: RuleContext) -> Results:
     """A Workload declares at most four levels, including the PodGroups, so a deeper tree is not a copy of a Workload.
@@ -490,7 +500,7 @@ def tree_depth(stored: StoredObject, context: RuleContext) -> Results:
     start, six do not).
     """
     group = group_of(stored)
-    above = above_of(stored, group, context)
+    above = known_ancestors(stored, group, context)
     if _is_cycle(stored, group, above):
         return
     below, deepest = _levels_below(stored.key, context.facts.composite_pod_groups) if group.composite else (0, None)
@@ -531,7 +541,7 @@ def _levels_below(key: ObjectKey, composites: Groups | None) -> tuple[int, Objec
     "kube/tree-workload",
     kinds=GROUPS,
     passes=Example(_CHILD, config=ON, facts=_ROOT),
-    fails=Example(_CHILD, config=ON, facts=known(composite_pod_groups={"root": root(workload="other")})),
+    fails=Example(_CHILD, config=ON, facts=example_cluster(composite_pod_groups={"root": root(workload="other")})),
 )
 def tree_workload(stored: StoredObject, context: RuleContext) -> Results:
     """A tree is made from one Workload. A tree with groups of two Workloads is not a copy of either.
@@ -555,7 +565,7 @@ def tree_workload(stored: StoredObject, context: RuleContext) -> Results:
     "kube/template-parent",
     kinds=GROUPS,
     passes=Example(_CHILD, config=ON, facts=_ROOT),
-    fails=Example(pod_group(**{**child_of("root"), "parentCompositePodGroupName": None}), config=ON, facts=_ROOT),
+    fails=Example(pod_group(**{**parent_fields("root"), "parentCompositePodGroupName": None}), config=ON, facts=_ROOT),
 )
 def template_parent(stored: StoredObject, context: RuleContext) -> Results:
     """The tree of groups must match the tree of templates. A group with another parent counts for another minimum than

@@ -28,15 +28,15 @@ from webhook.backends.kube.groups import (
     TREE,
     WORKLOADS_OF_GANGS,
     GroupMembership,
+    example_cluster,
     groups_of_tree,
-    known,
     member,
     membership_of,
     pod,
     pod_group,
     pod_group_of,
     priority_of,
-    resolved,
+    resolved_priority,
     root,
     scheduler_of,
     templates_in,
@@ -60,11 +60,11 @@ from webhook.model.claims import Mark
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ANNOTATIONS, SPEC, FieldPath, Item
 from webhook.model.findings import Action, Finding, Unjudged, shown
-from webhook.model.gang_objects import JUDGED_PODS, NamedGroup, StoredObject
+from webhook.model.gang_objects import JUDGED_PODS, PodsGroup, StoredObject
 from webhook.model.grove import PodGang
 from webhook.model.keys import Needed, Record, SharedClaim
 from webhook.model.pod_groups import Groups, TreeGroup, ancestors
-from webhook.model.pod_template import CLAIMS_ANNOTATION, MAX_CLAIMS, asked_in, claims_in, pods_claims, shared_by
+from webhook.model.pod_template import CLAIMS_ANNOTATION, MAX_CLAIMS, claim_names_in, claims_in, pods_claims, shared_by
 from webhook.model.reading import Manifest, integer, mapping, text
 from webhook.validators.examples import clique, job_set, pod_clique_set, pod_template, replicated
 from webhook.validators.gang_scheduler import DEFAULT_SCHEDULER
@@ -124,7 +124,7 @@ def _shared_claims(podgang: PodGang, member: str, record: Record) -> Iterator[Sh
         yield from (claim.shared for claim in record.claims if is_podclique(member, workload, claim.pods))
 
 
-def kept(spec: Manifest, live: Mapping[str, Any]) -> Manifest:
+def keep_claims(spec: Manifest, live: Mapping[str, Any]) -> Manifest:
     """Returns `spec` of a PodGroup or template with the claims of the existing one, even if that has none."""
     rest = {key: value for key, value in spec.items() if key != FIELD}
     return {**rest, FIELD: live[FIELD]} if live.get(FIELD) else rest
@@ -151,7 +151,7 @@ def group_claims(workload: PodCliqueSet | OptedInWorkload, context: RuleContext)
     Source: k8s.io/api scheduling/v1beta1 (PodGroupSpec.resourceClaims: "matches the PodGroup's claim exactly", at most
     4); KEP-5729.
     """
-    if not (claim_names := asked_in(workload.annotations)):
+    if not (claim_names := claim_names_in(workload.annotations)):
         return
     spoken = generation(context.settings, workload_apis(context.settings, context.facts))
     if (problem := _unlisted(context, spoken, workload)) is not None:
@@ -222,8 +222,8 @@ def _sharing(pod: Manifest) -> Manifest:
     "kube/owner-claims",
     subject=Subject.OPTED_IN,
     default=Action.WARN,
-    passes=Example(_sharing(_CLAIM), config=ON, facts=known()),
-    fails=Example(_sharing({}), config=ON, facts=known()),
+    passes=Example(_sharing(_CLAIM), config=ON, facts=example_cluster()),
+    fails=Example(_sharing({}), config=ON, facts=example_cluster()),
 )
 def owner_claims(workload: OptedInWorkload, context: RuleContext) -> Results:
     """The controller of a Job or JobSet copies the claims of `spec.scheduling` to its PodGroups. A pod shares such a
@@ -260,8 +260,8 @@ _TWO_SOURCES: Manifest = {
 @rule(
     "kube/group-claim-fields",
     kinds=(WORKLOADS, *GROUPS),
-    passes=Example(pod_group(**_SHARED), config=ON, facts=known()),
-    fails=Example(pod_group(**_TWO_SOURCES), config=ON, facts=known()),
+    passes=Example(pod_group(**_SHARED), config=ON, facts=example_cluster()),
+    fails=Example(pod_group(**_TWO_SOURCES), config=ON, facts=example_cluster()),
 )
 def group_claim_fields(stored: StoredObject, _: RuleContext) -> Results:
     """A PodGroup lists at most four claims of different names, each with a ResourceClaim or a template. A
@@ -292,7 +292,7 @@ def group_claim_fields(stored: StoredObject, _: RuleContext) -> Results:
                 yield Finding(at / Item(index, entry.name), entry.name, why, "give each entry a name of its own")
 
 
-_GROUP = known(
+_GROUP = example_cluster(
     pod_groups={"worker": TreeGroup(composite=False, minimum=2, claims=(SharedClaim("gpus", template="node"),))}
 )
 _OTHER: Manifest = {"resourceClaims": [{"name": "gpus", "resourceClaimTemplateName": "pod"}]}
@@ -331,8 +331,8 @@ def pod_group_claim(stored: StoredObject, context: RuleContext) -> Results:
 _POD_GROUP = SPEC / "schedulingGroup" / "podGroupName"
 _POD_ENTRY = SPEC / "workloadRef" / "podGroup"
 _WORKER = TreeGroup(composite=False, minimum=2)
-_KNOWN = known(pod_groups={"worker": _WORKER}, workloads={"demo": TREE})
-_HIGH = known(pod_groups={"worker": replace(_WORKER, priority_class="high")})
+_KNOWN = example_cluster(pod_groups={"worker": _WORKER}, workloads={"demo": TREE})
+_HIGH = example_cluster(pod_groups={"worker": replace(_WORKER, priority_class="high")})
 # The schedulers that Rollcall knows and that do not read memberships of the Workload API.
 _OTHERS = frozenset({"koord-scheduler", "volcano", "kai-scheduler", "lpx-scheduler"})
 
@@ -394,7 +394,7 @@ def _is_composite(needed: Needed, context: RuleContext) -> bool:
     kinds=(JUDGED_PODS,),
     membership=True,
     passes=Example(member(), config=ON, facts=_KNOWN),
-    fails=Example(member("root"), config=ON, facts=known(composite_pod_groups={"root": root()})),
+    fails=Example(member("root"), config=ON, facts=example_cluster(composite_pod_groups={"root": root()})),
 )
 def pod_composite(stored: StoredObject, context: RuleContext) -> Results:
     """A pod belongs to a PodGroup, never to the CompositePodGroup above it. kube-scheduler looks for a PodGroup with
@@ -415,7 +415,7 @@ def pod_composite(stored: StoredObject, context: RuleContext) -> Results:
         )
 
 
-_CYCLE = known(
+_CYCLE = example_cluster(
     pod_groups={"worker": replace(_WORKER, parent="a")},
     composite_pod_groups={"a": root(parent="b"), "b": root(parent="a")},
 )
@@ -493,7 +493,10 @@ def pod_priority(stored: StoredObject, context: RuleContext) -> Results:
     if group is None or generation(context.settings, workload_apis(context.settings, facts)) not in CARRIES_CLASS:
         return
     name, at = text(stored.spec.get("priorityClassName")), SPEC / "priorityClassName"
-    priority, group_priority = resolved(integer(stored.spec.get("priority")), name, facts), priority_of(group, facts)
+    priority, group_priority = (
+        resolved_priority(integer(stored.spec.get("priority")), name, facts),
+        priority_of(group, facts),
+    )
     if priority is None or group_priority is None:
         if not facts.is_whole("priority_classes") and name != group.priority_class:
             yield Unjudged(at, "the PriorityClasses", part="priority_classes")
@@ -541,8 +544,8 @@ def _reads_no_group(scheduler: str, context: RuleContext) -> bool:
     "kube/pod-schedulers",
     kinds=(JUDGED_PODS,),
     membership=True,
-    passes=Example(member(), config=ON, facts=known(group_pods={"worker-1": waiting(DEFAULT_SCHEDULER)})),
-    fails=Example(member(), config=ON, facts=known(group_pods={"worker-1": waiting("batch-scheduler")})),
+    passes=Example(member(), config=ON, facts=example_cluster(group_pods={"worker-1": waiting(DEFAULT_SCHEDULER)})),
+    fails=Example(member(), config=ON, facts=example_cluster(group_pods={"worker-1": waiting("batch-scheduler")})),
 )
 def pod_schedulers(stored: StoredObject, context: RuleContext) -> Results:
     """The pods of a group, and of all groups of its tree, must name one scheduler, even if two names are two profiles
@@ -588,7 +591,7 @@ def _groups_of_one_scheduler(
         yield from (GroupMembership(name) for _, name in tree if name != membership.group)
 
 
-def named_group(pod: StoredObject, facts: ClusterFacts) -> NamedGroup | None:
+def named_group(pod: StoredObject, facts: ClusterFacts) -> PodsGroup | None:
     """Returns the group that a pod names: a PodGroup, or the Workload that it was made from, says whose it is."""
     group, workload = name_text(_group_name(pod)), name_text(mapping(pod.spec.get("workloadRef")).get("name"))
     at = SPEC / "workloadRef" / "name" if group is None else _POD_GROUP
@@ -601,7 +604,7 @@ def named_group(pod: StoredObject, facts: ClusterFacts) -> NamedGroup | None:
         return None
     groups = () if group is None else tuple((kind.api, pod.key[0], group) for kind in POD_GROUPS_OF_GANGS)
     workloads = () if workload is None else tuple((kind.api, pod.key[0], workload) for kind in WORKLOADS_OF_GANGS)
-    return NamedGroup(at, name, (*groups, *workloads), unread)
+    return PodsGroup(at, name, (*groups, *workloads), unread)
 
 
 foreign_member = families.foreign_member(

@@ -21,26 +21,26 @@ from webhook.backends.kube.groups import (
     PREEMPTS,
     RACK,
     ZONE,
-    above_of,
-    child_of,
+    class_policy,
+    example_cluster,
     group_of,
     is_of_1_37,
     is_refused,
     is_wider,
-    known,
+    known_ancestors,
     member,
-    most,
-    near,
     neighbours,
+    parent_fields,
     parent_of,
     pod_group,
     pod_group_of,
-    policy_named,
     policy_of,
     priority_of,
     root,
+    strongest_action,
     template_of,
     templates_in,
+    topology_constraint,
     topology_path,
 )
 from webhook.backends.kube.workload_api import GROUPS, POD_GROUPS, WORKLOADS, RuleContext
@@ -59,18 +59,18 @@ from webhook.validators.registry import Example, Results, Subject, rule
 from webhook.workloads.job import Job
 from webhook.workloads.opted_in_workload import OptedInWorkload
 
-_BELOW = pod_group(**child_of("root"))
+_BELOW = pod_group(**parent_fields("root"))
 
 
 @rule(
     "kube/group-priority",
     kinds=GROUPS,
     passes=Example(
-        pod_group(**child_of("root"), priorityClassName="high"),
+        pod_group(**parent_fields("root"), priorityClassName="high"),
         config=ON,
-        facts=known(composite_pod_groups={"root": root(priority_class="high")}),
+        facts=example_cluster(composite_pod_groups={"root": root(priority_class="high")}),
     ),
-    fails=Example(_BELOW, config=ON, facts=known(composite_pod_groups={"root": root(priority_class="high")})),
+    fails=Example(_BELOW, config=ON, facts=example_cluster(composite_pod_groups={"root": root(priority_class="high")})),
 )
 def group_priority(stored: StoredObject, context: RuleContext) -> Results:
     """Pods must have the priority of the tree's root and of their own group. If the two differ, kube-scheduler blocks
@@ -107,13 +107,13 @@ def group_priority(stored: StoredObject, context: RuleContext) -> Results:
             return
 
 
-_TOGETHER = known(apis=OF_1_38.apis, composite_pod_groups={"root": root(disruption=Disruption.ALL)})
+_TOGETHER = example_cluster(apis=OF_1_38.apis, composite_pod_groups={"root": root(disruption=Disruption.ALL)})
 
 
 @rule(
     "kube/disruption-single",
     kinds=(WORKLOADS, *GROUPS),
-    passes=Example(pod_group(**child_of("root"), **ALL), config=ON, facts=_TOGETHER),
+    passes=Example(pod_group(**parent_fields("root"), **ALL), config=ON, facts=_TOGETHER),
     fails=Example(_BELOW, config=ON, facts=_TOGETHER),
 )
 def disruption_single(stored: StoredObject, context: RuleContext) -> Results:
@@ -133,7 +133,9 @@ def disruption_single(stored: StoredObject, context: RuleContext) -> Results:
             if above is not None and _breaks(template.group, above.group):
                 reason = f"the template {above.name} above it {why}"
                 at = template.path / "disruptionMode"
-                yield Finding(at=at, value="single", why=reason, remedy=remedy, at_most=most(stored, context))
+                yield Finding(
+                    at=at, value="single", why=reason, remedy=remedy, at_most=strongest_action(stored, context)
+                )
         return
     group = group_of(stored)
     for other in neighbours(stored, group, context.facts):
@@ -147,7 +149,7 @@ def disruption_single(stored: StoredObject, context: RuleContext) -> Results:
         else:
             continue
         at, single = SPEC / "disruptionMode", str(group.disruption)
-        action = most(stored, context)
+        action = strongest_action(stored, context)
         yield Finding(at=at, value=single, why=reason, remedy=remedy, absent=other.needed, at_most=action)
         return
 
@@ -156,14 +158,14 @@ def _breaks(below: TreeGroup, above: TreeGroup) -> bool:
     return above.disruption is Disruption.ALL and below.disruption is Disruption.SINGLE
 
 
-_GANGS_ROOT = known(apis=OF_1_38.apis, composite_pod_groups={"root": root()})
+_GANGS_ROOT = example_cluster(apis=OF_1_38.apis, composite_pod_groups={"root": root()})
 
 
 @rule(
     "kube/tree-gang",
     kinds=(WORKLOADS, *GROUPS),
     passes=Example(_BELOW, config=ON, facts=_GANGS_ROOT),
-    fails=Example(pod_group(**child_of("root"), **BASIC), config=ON, facts=_GANGS_ROOT),
+    fails=Example(pod_group(**parent_fields("root"), **BASIC), config=ON, facts=_GANGS_ROOT),
 )
 def tree_gang(stored: StoredObject, context: RuleContext) -> Results:
     """Below a gang of groups every group is a gang. From 1.38 on the API server refuses other templates in a Workload,
@@ -197,7 +199,7 @@ def tree_gang(stored: StoredObject, context: RuleContext) -> Results:
             why=f"{above_it} is a gang, and below a gang every group is one; {who}",
             remedy="set a gang policy here, or basic above",
             absent=needed,
-            at_most=most(stored, context),
+            at_most=strongest_action(stored, context),
         )
 
 
@@ -206,14 +208,14 @@ def tree_gang(stored: StoredObject, context: RuleContext) -> Results:
     kinds=(WORKLOADS, *GROUPS),
     default=Action.WARN,
     passes=Example(
-        pod_group(**child_of("root"), **near(RACK)),
+        pod_group(**parent_fields("root"), **topology_constraint(RACK)),
         config=ON,
-        facts=known(composite_pod_groups={"root": root(topology=ZONE)}),
+        facts=example_cluster(composite_pod_groups={"root": root(topology=ZONE)}),
     ),
     fails=Example(
-        pod_group(**child_of("root"), **near(ZONE)),
+        pod_group(**parent_fields("root"), **topology_constraint(ZONE)),
         config=ON,
-        facts=known(composite_pod_groups={"root": root(topology=RACK)}),
+        facts=example_cluster(composite_pod_groups={"root": root(topology=RACK)}),
     ),
 )
 def topology_order(stored: StoredObject, context: RuleContext) -> Results:
@@ -234,7 +236,7 @@ def topology_order(stored: StoredObject, context: RuleContext) -> Results:
         ]
     else:
         group = group_of(stored)
-        above = above_of(stored, group, context)
+        above = known_ancestors(stored, group, context)
         judged = [(SPEC, group, [(Needed("composite_pod_groups", key), ancestor) for key, ancestor in above])]
     for place, group, chain in judged:
         nearest = next(((needed, ancestor.topology) for needed, ancestor in chain if ancestor.topology), None)
@@ -274,8 +276,8 @@ _POLICY = SPEC / "preemptionPolicy"
 @rule(
     "kube/disruption-value",
     kinds=(WORKLOADS, *GROUPS),
-    passes=Example(pod_group(**ALL), config=ON, facts=known()),
-    fails=Example(pod_group(disruptionMode="PodGroup"), config=ON, facts=known()),
+    passes=Example(pod_group(**ALL), config=ON, facts=example_cluster()),
+    fails=Example(pod_group(disruptionMode="PodGroup"), config=ON, facts=example_cluster()),
 )
 def disruption_value(stored: StoredObject, _: RuleContext) -> Results:
     """The mode is written in another form in each version: `Pod` or `PodGroup` in 1.36, and an object with one of the
@@ -302,8 +304,10 @@ _LOW = {
     "low": PriorityClass(10, is_default=False),
     "meek": PriorityClass(10, is_default=False, preemption_policy=NEVER),
 }
-_MEEK = known(apis=OF_1_38.apis, composite_pod_groups={"root": root(priority_class="meek")}, priority_classes=_LOW)
-_MEEK_GROUP = known(
+_MEEK = example_cluster(
+    apis=OF_1_38.apis, composite_pod_groups={"root": root(priority_class="meek")}, priority_classes=_LOW
+)
+_MEEK_GROUP = example_cluster(
     apis=OF_1_38.apis,
     pod_groups={"worker": TreeGroup(composite=False, minimum=2, priority_class="meek")},
     priority_classes=_LOW,
@@ -313,8 +317,8 @@ _MEEK_GROUP = known(
 @rule(
     "kube/group-preemption-policy",
     kinds=(WORKLOADS, *GROUPS),
-    passes=Example(pod_group(**child_of("root"), priorityClassName="meek"), config=ON, facts=_MEEK),
-    fails=Example(pod_group(**child_of("root"), priorityClassName="low"), config=ON, facts=_MEEK),
+    passes=Example(pod_group(**parent_fields("root"), priorityClassName="meek"), config=ON, facts=_MEEK),
+    fails=Example(pod_group(**parent_fields("root"), priorityClassName="low"), config=ON, facts=_MEEK),
 )
 def group_preemption_policy(stored: StoredObject, context: RuleContext) -> Results:
     """A group has the preemption policy of its PriorityClass. From 1.38 on, and in 1.37 while the gate
@@ -329,12 +333,12 @@ def group_preemption_policy(stored: StoredObject, context: RuleContext) -> Resul
     """
     if not is_of_1_37(stored):
         return
-    action, facts = most(stored, context), context.facts
+    action, facts = strongest_action(stored, context), context.facts
     if stored.kind == WORKLOADS.kind:
         yield from _differing_template(stored, action)
         return
     group = group_of(stored)
-    stated, of_class = group.preemption, policy_named(group.priority_class, facts)
+    stated, of_class = group.preemption, class_policy(group.priority_class, facts)
     if stated is not None and stated not in _POLICIES:
         remedy = f"write {' or '.join(_POLICIES)}, or remove it"
         yield _policy(stated, "the API server knows no such policy", remedy, action)
@@ -404,7 +408,7 @@ def pod_preemption_policy(stored: StoredObject, context: RuleContext) -> Results
     top, above = key, list(ancestors(key, group, facts.composite_pod_groups or {}))
     if above:
         top, group = above[-1]
-    pod_policy = text(stored.spec.get("preemptionPolicy")) or policy_named(
+    pod_policy = text(stored.spec.get("preemptionPolicy")) or class_policy(
         text(stored.spec.get("priorityClassName")), facts
     )
     group_policy = policy_of(group, facts)
@@ -416,7 +420,7 @@ def pod_preemption_policy(stored: StoredObject, context: RuleContext) -> Results
             "whose pods have another preemption policy",
             remedy=f"name the group's PriorityClass {group.priority_class}" if group.priority_class else "remove it",
             absent=Needed("composite_pod_groups" if above else "pod_groups", top),
-            at_most=most(stored, context),
+            at_most=strongest_action(stored, context),
         )
 
 
@@ -431,8 +435,8 @@ _ALL_PODS = pod_group(version="v1alpha2", disruptionMode="PodGroup")
     "kube/group-single",
     kinds=(POD_GROUPS,),
     default=Action.WARN,
-    passes=Example({**_ALL_PODS, "metadata": {**_ALL_PODS["metadata"], **_OF_JOB}}, config=ON, facts=known()),
-    fails=Example({**_SINGLE, "metadata": {**_SINGLE["metadata"], **_OF_JOB}}, config=ON, facts=known()),
+    passes=Example({**_ALL_PODS, "metadata": {**_ALL_PODS["metadata"], **_OF_JOB}}, config=ON, facts=example_cluster()),
+    fails=Example({**_SINGLE, "metadata": {**_SINGLE["metadata"], **_OF_JOB}}, config=ON, facts=example_cluster()),
 )
 def group_single(stored: StoredObject, _: RuleContext) -> Results:
     """The Job controller of 1.36 makes a group for each Indexed Job whose minimum is the parallelism, so the gang needs
@@ -459,8 +463,8 @@ _GANG = {"schedulingPolicy": {"gang": {"minCount": 2}}}
     "kube/owner-native-mode",
     subject=Subject.OPTED_IN,
     default=Action.WARN,
-    passes=Example(job(scheduler=DEFAULT_SCHEDULER, scheduling={**_GANG, **ALL}), config=ON, facts=known()),
-    fails=Example(job(scheduler=DEFAULT_SCHEDULER, scheduling=_GANG), config=ON, facts=known()),
+    passes=Example(job(scheduler=DEFAULT_SCHEDULER, scheduling={**_GANG, **ALL}), config=ON, facts=example_cluster()),
+    fails=Example(job(scheduler=DEFAULT_SCHEDULER, scheduling=_GANG), config=ON, facts=example_cluster()),
 )
 def native_mode(workload: OptedInWorkload, _: RuleContext) -> Results:
     """The Job controller of 1.37 makes the gang of a Job with `spec.scheduling`, and its mode is `single` unless it is
@@ -474,7 +478,7 @@ def native_mode(workload: OptedInWorkload, _: RuleContext) -> Results:
     scheduling = mapping(workload.spec.get("scheduling"))
     gang = mapping(scheduling.get("schedulingPolicy")).get("gang")
     minimum, pods = integer(mapping(gang).get("minCount")), sum(part.pods for part in workload.parts)
-    if gang is None or workload_api.read(scheduling) is Disruption.ALL:
+    if gang is None or workload_api.stated_mode(scheduling) is Disruption.ALL:
         return
     labelled = workload.labels.get(DISRUPTION_LABEL)
     if labelled == Disruption.ALL:

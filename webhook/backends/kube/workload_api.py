@@ -153,7 +153,7 @@ def served(settings: KubeSettings, apis: frozenset[Api] | None) -> Served | None
     it is neither known nor stated.
     """
     for version in (candidate for candidate in VERSIONS if settings.apiGeneration in {"auto", candidate.name}):
-        if not known(apis):
+        if not shows_workload_api(apis):
             # The stated generation, as it is in the newest release.
             return None if settings.apiGeneration == "auto" else _tree_versions(version, settings, COMPOSITE.version)
         if all(api in apis for api in Served(version.generation, version.name).kinds):
@@ -170,7 +170,7 @@ def unread(settings: KubeSettings, apis: frozenset[Api] | None) -> str | None:
     """Returns what Rollcall would have to know, in words, if the cluster serves the Workload API only in versions that
     Rollcall has not read; None if it serves none, or one that Rollcall can write.
     """
-    if not known(apis) or served(settings, apis) is not None:
+    if not shows_workload_api(apis) or served(settings, apis) is not None:
         return None
     kinds = {"Workload", "PodGroup"} | ({COMPOSITE.kind} if _wants_trees(settings) else set())
     newer = sorted(f"{api.version} {api.kind}" for api in apis if api.kind in kinds and not _is_read(api))
@@ -208,7 +208,7 @@ def is_assumed(settings: KubeSettings, facts: ClusterFacts) -> bool:
     """Returns whether what the cluster serves is that of the assumed release: nothing shows it, and the configuration
     states no other generation.
     """
-    if facts.kubernetes is None or known(facts.apis):
+    if facts.kubernetes is None or shows_workload_api(facts.apis):
         return False
     return settings.apiGeneration in {"auto", RELEASES[facts.kubernetes].version}
 
@@ -220,7 +220,7 @@ def workload_apis(settings: KubeSettings, facts: ClusterFacts) -> frozenset[Api]
     return frozenset((*(facts.apis or ()), *RELEASES[facts.kubernetes].kinds, Api(GROUP, "v1", "PriorityClass")))
 
 
-def known(apis: frozenset[Api] | None) -> TypeGuard[frozenset[Api]]:
+def shows_workload_api(apis: frozenset[Api] | None) -> TypeGuard[frozenset[Api]]:
     """Returns whether `apis` shows which Workload API the cluster serves. Every cluster serves PriorityClass in this
     group. A list without the group was made from CRDs in files and does not show built-in kinds.
     """
@@ -269,7 +269,7 @@ def may_carry_class(spoken: Generation, settings: KubeSettings) -> bool:
 
 def is_of_1_38(apis: frozenset[Api] | None) -> bool | None:
     """Returns whether the cluster is of Kubernetes 1.38 or newer; None if what it serves does not show that."""
-    if not known(apis):
+    if not shows_workload_api(apis):
         return None
     if COMPOSITE_BETA in apis:
         return True
@@ -407,14 +407,14 @@ def mode_of(podgang: PodGang, record: Record, settings: KubeSettings) -> Disrupt
     return Disruption.ALL if needs_every_pod(podgang, record) else Disruption.SINGLE
 
 
-def written(mode: Disruption, spoken: Generation) -> Manifest:
+def mode_field(mode: Disruption, spoken: Generation) -> Manifest:
     """Returns the field of a group or template in a generation; nothing in 1.35."""
     if spoken is Generation.V1ALPHA1:
         return {}
     return {FIELD: _OF_1_36[mode] if spoken is Generation.V1ALPHA2 else {mode.value: {}}}
 
 
-def read(spec: Mapping[str, Any]) -> Disruption | None:
+def stated_mode(spec: Mapping[str, Any]) -> Disruption | None:
     """Returns the mode that a group or template states in any generation; None if it states none. Raises
     `Malformed`.
     """
@@ -432,12 +432,12 @@ def is_written_for(value: Any, *, of_1_37: bool) -> bool:
     return value in [{mode.value: {}} for mode in Disruption]
 
 
-def kept(spec: Manifest, live: Mapping[str, Any]) -> Manifest:
+def keep_mode(spec: Manifest, live: Mapping[str, Any]) -> Manifest:
     """Returns `spec` with the mode of the existing object or template `live`, even if that has none. Raises
     `Malformed`.
     """
     rest = {key: value for key, value in spec.items() if key != FIELD}
-    return rest if read(live) is None else {**rest, FIELD: live[FIELD]}
+    return rest if stated_mode(live) is None else {**rest, FIELD: live[FIELD]}
 
 
 def settled(desired: Sequence[Manifest], live: Sequence[Manifest]) -> list[Manifest]:
@@ -449,14 +449,14 @@ def settled(desired: Sequence[Manifest], live: Sequence[Manifest]) -> list[Manif
         return list(desired)
     # A group has the mode in its spec, a Workload in all its templates.
     return [
-        {**manifest, "spec": (_set_modes if manifest["kind"] == "Workload" else kept)(manifest["spec"], first)}
+        {**manifest, "spec": (_set_modes if manifest["kind"] == "Workload" else keep_mode)(manifest["spec"], first)}
         for manifest in desired
     ]
 
 
 def mode_in(objects: Sequence[Manifest]) -> Disruption | None:
     """Returns the mode that the groups of a gang state; None if there is none. Raises `Malformed`."""
-    return next((mode for spec in _groups(objects) if (mode := read(spec)) is not None), None)
+    return next((mode for spec in _groups(objects) if (mode := stated_mode(spec)) is not None), None)
 
 
 def _groups(objects: Sequence[Manifest]) -> list[Mapping[str, Any]]:
@@ -470,7 +470,7 @@ def _templates(objects: Sequence[Manifest]) -> list[Mapping[str, Any]]:
 
 def _set_modes(holder: Manifest, live: Mapping[str, Any]) -> Manifest:
     changed = {
-        field: [kept(_set_modes(entry, live), live) for entry in holder[field]]
+        field: [keep_mode(_set_modes(entry, live), live) for entry in holder[field]]
         for field in TEMPLATES
         if field in holder
     }

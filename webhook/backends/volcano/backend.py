@@ -25,7 +25,14 @@ from webhook.backends.base import Backend, GangMember, PodChanges
 from webhook.backends.queues import leaves, limits_of, path_of, place_of
 from webhook.backends.topologies import NoTopology, UnknownTopology, unfed_topology
 from webhook.backends.volcano import gangs, opted_in, pod_clique_sets, pod_groups
-from webhook.backends.volcano.gangs import carried_topology, has_effect, indexed, nodes_of_tier, queue_named, tier_of
+from webhook.backends.volcano.gangs import (
+    carried_topology,
+    has_effect,
+    indexed,
+    nodes_of_tier,
+    queue_of_record,
+    tier_of,
+)
 from webhook.backends.volcano.keys import (
     ANNOTATION_DEVICE_GROUP,
     CONTROLLERS,
@@ -43,7 +50,7 @@ from webhook.backends.volcano.keys import (
     capabilities,
 )
 from webhook.errors import Inexpressible
-from webhook.fit.ceilings import MOST_TRIED, allows, requested
+from webhook.fit.ceilings import MOST_TRIED, allows, queue_request
 from webhook.fit.gang_shapes import GangShape, MemberShape
 from webhook.fit.packing import (
     VOLCANO,
@@ -75,8 +82,8 @@ from webhook.model.reading import Manifest
 from webhook.model.topology_tree import DriftReason, NodeLabels, NodeTopology, TopologyDrift, members_of
 from webhook.validators.gang_scheduler import Limit
 from webhook.validators.registry import collect
-from webhook.validators.shared_checks import first_named
-from webhook.workloads.opted_in_gang import made_elsewhere
+from webhook.validators.shared_checks import first_name
+from webhook.workloads.opted_in_gang import has_foreign_gang
 from webhook.workloads.opted_in_workload import QUEUE_ANNOTATIONS, OptedInWorkload, SchedulerGroups
 from webhook.workloads.volcano_job import is_volcano_job, least_pods, pod_groups_of
 
@@ -221,7 +228,7 @@ def ceilings_of(
     queue: str | None = None,
 ) -> Ceilings:
     """Returns the queues that limit a gang with these roles. `queue` is that of its PodGroup, where that is known."""
-    name = queue or queue_named(shape.record, opted_in=shape.opted_in is not None) or settings.defaultQueue
+    name = queue or queue_of_record(shape.record, opted_in=shape.opted_in is not None) or settings.defaultQueue
     queues = facts.volcano_queues
     if queues is None:
         return Ceilings(unknown=(_UNKNOWN_QUEUES,))
@@ -244,7 +251,7 @@ def ceilings_of(
 
 def _ceiling(gang_queue: str, name: str, amounts: Amounts, at: FieldPath | None = None) -> Ceiling:
     called = "the Volcano Queue" if name == gang_queue else "the parent Volcano Queue"
-    return Ceiling(called, name, amounts, FitFamily.QUEUE, FitScope.EVER, at=at, counted=requested)
+    return Ceiling(called, name, amounts, FitFamily.QUEUE, FitScope.EVER, at=at, counted=queue_request)
 
 
 def _limit(queue: VolcanoQueue) -> Amounts | None:
@@ -333,8 +340,8 @@ class VolcanoBackend(Backend[VolcanoSettings]):
         return (Resource(POD_GROUP, "podgroups"),)
 
     def limits(self, workload: OptedInWorkload, facts: ClusterFacts) -> Iterator[Limit]:
-        name = first_named(workload, _KEYS, _KEYS)
-        if name is None and made_elsewhere(workload):
+        name = first_name(workload, _KEYS, _KEYS)
+        if name is None and has_foreign_gang(workload):
             return iter(())
         name = name or self.settings.defaultQueue
         return limits_of(name, facts.volcano_queues, "the Volcano Queue", ROOT_QUEUE)

@@ -42,7 +42,7 @@ from webhook.backends.topologies import (
     inexpressible,
     refuse_twins,
     topology_metadata,
-    unknown,
+    unknown_fact,
 )
 from webhook.backends.volcano import keys
 from webhook.backends.volcano.keys import (
@@ -64,7 +64,14 @@ from webhook.model.known_objects import HyperNode, HyperNodes
 from webhook.model.nodes import Node, Nodes
 from webhook.model.reading import Manifest, integer, mapping, selects, sequence, text
 from webhook.model.topology_tree import Domain, NodeLabels, TopologyLevel, members_of, tree_of
-from webhook.workloads.opted_in_gang import VOLCANO_MODE, VOLCANO_TIER, Annotations, OptedInGang, of_pods, of_workload
+from webhook.workloads.opted_in_gang import (
+    VOLCANO_MODE,
+    VOLCANO_TIER,
+    Annotations,
+    OptedInGang,
+    annotations_of_pods,
+    annotations_of_workload,
+)
 from webhook.workloads.opted_in_workload import QUEUE_ANNOTATIONS
 
 # All HyperNodes are needed: the API cannot be asked which HyperNode has a tier's name.
@@ -168,12 +175,12 @@ def carried_topology(
     """
     if settings.topology == "off":
         return None, {}
-    whole = requested_at(of_workload(gang.workload))
+    whole = requested_at(annotations_of_workload(gang.workload))
     # The leader and the workers of a LeaderWorkerSet are one member; the workers' template is last.
     members = {
         name: requested
         for name, parts in gang.parts.items()
-        if parts and (requested := requested_at(of_pods(parts[-1])))
+        if parts and (requested := requested_at(annotations_of_pods(parts[-1])))
     }
     return _checked(whole, facts), {
         name: written for name, requested in members.items() if (written := _checked(requested, facts)) is not None
@@ -186,7 +193,7 @@ def _checked(requested: RequestedTopology | None, facts: ClusterFacts) -> Manife
     if requested.tier is not None:
         use = requested.origins["highestTierAllowed"]
         if facts.hyper_nodes is None:
-            raise unknown(RULE, use.path, "the HyperNodes", "hyper_nodes")
+            raise unknown_fact(RULE, use.path, "the HyperNodes", "hyper_nodes")
         if not has_effect(requested.tier, facts.hyper_nodes):
             return None
     return requested.topology
@@ -521,10 +528,10 @@ def queue_of_gang(podgang: PodGang, record: Record) -> str | None:
     """Returns the queue that a gang's workload names. For an opted-in workload, Volcano's own annotation counts as
     well.
     """
-    return queue_named(record, opted_in=isinstance(podgang, OptedInGang))
+    return queue_of_record(record, opted_in=isinstance(podgang, OptedInGang))
 
 
-def queue_named(record: Record, *, opted_in: bool) -> str | None:
+def queue_of_record(record: Record, *, opted_in: bool) -> str | None:
     """Returns the same by the record of the workload alone."""
     keys = QUEUE_ANNOTATIONS if opted_in else (VOLCANO_QUEUE,)
     return next((queue for key in keys if (queue := record.queue(key)) is not None), None)
@@ -615,7 +622,7 @@ def _tiers(podgang: PodGang, settings: VolcanoSettings, facts: ClusterFacts) -> 
             place = constraint.path / "required"
             raise inexpressible("volcano/topology-tier", place, required, reason.why) from None
         except UnknownTopology as missing:
-            raise unknown("volcano/topology-tier", constraint.path, missing.needs, missing.part) from None
+            raise unknown_fact("volcano/topology-tier", constraint.path, missing.needs, missing.part) from None
         if members is None:
             whole = tier
         else:

@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BeforeValidator
 from pydantic_core import PydanticCustomError
 
 from webhook.backends.base import BackendSettings, BindingName, TopologyObjects, unquoted_off
-from webhook.backends.families import without_nvlink_domains
+from webhook.backends.families import unsupported_nvlink_domains
 from webhook.model.admission_request import service_account
 from webhook.model.bounds import fits, name_text
 from webhook.model.capabilities import SUPPORTED, Capability, CapabilityTable, depends, unsupported
@@ -122,7 +122,7 @@ _GENERAL: CapabilityTable = {
     Capability.MULTIPLE_POD_GROUPS: SUPPORTED,
     Capability.CLIQUE_MINIMUM: depends("no required topology over the clique"),
     Capability.SCALE_GANG: SUPPORTED,
-    Capability.MULTI_NODE_NVLINK: without_nvlink_domains("volcano"),
+    Capability.MULTI_NODE_NVLINK: unsupported_nvlink_domains("volcano"),
     Capability.RESOURCE_CLAIMS: unsupported(
         why="volcano may ignore resource claims (DRA, ComputeDomain): this depends on settings that Rollcall cannot "
         "read",

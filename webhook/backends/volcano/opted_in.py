@@ -25,8 +25,8 @@ from webhook.backends.volcano import pod_clique_sets as set_rules
 from webhook.backends.volcano import pod_groups
 from webhook.backends.volcano.gangs import RULE, requested_at
 from webhook.backends.volcano.keys import DEFAULT_QUEUE, NAME, POD_GROUP, POD_GROUPS, RuleContext
-from webhook.backends.volcano.pod_clique_sets import KNOWN_QUEUES, asking, judge_queue, syntax_rule
-from webhook.fit.verdict import amount_of
+from webhook.backends.volcano.pod_clique_sets import KNOWN_QUEUES, judge_queue, queue_annotation, syntax_rule
+from webhook.fit.verdict import resource_amount_text
 from webhook.model.capabilities import VOLCANO_QUEUE, Use
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import SPEC
@@ -37,10 +37,16 @@ from webhook.model.reading import Malformed, Manifest, integer, mapping, text
 from webhook.model.workload_record import SCHEDULER_LABEL
 from webhook.validators.examples import job, volcano_job, volcano_task
 from webhook.validators.registry import Example, Results, Subject, rule
-from webhook.validators.shared_checks import Key, named
+from webhook.validators.shared_checks import Key, name_uses
 from webhook.validators.volcano_jobs import order_faults
 from webhook.workloads.kueue_integration import runtime_of
-from webhook.workloads.opted_in_gang import VOLCANO_MODE, VOLCANO_TIER, no_gang, of_pods, of_workload
+from webhook.workloads.opted_in_gang import (
+    VOLCANO_MODE,
+    VOLCANO_TIER,
+    annotations_of_pods,
+    annotations_of_workload,
+    no_gang,
+)
 from webhook.workloads.opted_in_workload import QUEUE_ANNOTATIONS, OptedInWorkload
 from webhook.workloads.trainjob import TrainJob
 from webhook.workloads.volcano_job import VOLCANO_JOB, minimum_of, tasks_count, tasks_of
@@ -62,16 +68,16 @@ queue = opted_in_queue(
     """,
     keys=_keys,
     judge=judge_queue,
-    passes=Example(job(scheduler=_VOLCANO, annotations=asking("team-a")), facts=KNOWN_QUEUES),
-    fails=Example(job(scheduler=_VOLCANO, annotations=asking("team-b")), facts=KNOWN_QUEUES),
+    passes=Example(job(scheduler=_VOLCANO, annotations=queue_annotation("team-a")), facts=KNOWN_QUEUES),
+    fails=Example(job(scheduler=_VOLCANO, annotations=queue_annotation("team-b")), facts=KNOWN_QUEUES),
 )
 
 queue_name = syntax_rule(
     "volcano/owner-queue-name",
-    lambda workload, context: named(workload, _keys(context), _keys(context)),
+    lambda workload, context: name_uses(workload, _keys(context), _keys(context)),
     subject=Subject.OPTED_IN,
-    passes=Example(job(scheduler=_VOLCANO, annotations=asking("team-a"))),
-    fails=Example(job(scheduler=_VOLCANO, annotations=asking("Team A"))),
+    passes=Example(job(scheduler=_VOLCANO, annotations=queue_annotation("team-a"))),
+    fails=Example(job(scheduler=_VOLCANO, annotations=queue_annotation("Team A"))),
 )
 
 queue_disagree = opted_in_disagreement(
@@ -156,7 +162,11 @@ def _carried(workload: OptedInWorkload, context: RuleContext) -> Iterator[Carrie
         return
     if not context.makes_gangs or no_gang(workload) is not None:
         return
-    places = [of_workload(workload), *map(of_pods, workload.distinct_parts)] if workload.parts else []
+    places = (
+        [annotations_of_workload(workload), *map(annotations_of_pods, workload.distinct_parts)]
+        if workload.parts
+        else []
+    )
     for requested in map(requested_at, places):
         if requested is not None:
             spec = {"networkTopology": requested.topology}
@@ -279,8 +289,8 @@ def spark_queue(workload: OptedInWorkload, context: RuleContext) -> Results:
             yield Finding(
                 at=_OPTIONS / "queue",
                 value=name,
-                why=f"the operator's PodGroup requests at least {amount_of(resource, needed)}; the Volcano Queue "
-                f"{shown(name)} allows {amount_of(resource, limit)}",
+                why=f"the operator's PodGroup requests at least {resource_amount_text(resource, needed)}; the Volcano Queue "
+                f"{shown(name)} allows {resource_amount_text(resource, limit)}",
                 remedy="name a Queue that allows it, or lower what driver and executors request",
             )
             return

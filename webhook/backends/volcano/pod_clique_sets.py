@@ -38,7 +38,7 @@ from webhook.model.reading import Manifest, mapping, text
 from webhook.model.workload_record import queue_of, record_of
 from webhook.validators.examples import clique, pod_clique_set, preferred, required, scaling_group
 from webhook.validators.registry import Example, PodCliqueSetChange, Results, Rule, Subject, rule
-from webhook.validators.shared_checks import moved, unread_queues
+from webhook.validators.shared_checks import forbidden_move, unread_queues
 from webhook.workloads.pod_clique_set import PodCliqueSet
 
 
@@ -83,7 +83,7 @@ KNOWN_QUEUES = ClusterFacts(
 )
 
 
-def asking(queue: str) -> dict[str, str]:
+def queue_annotation(queue: str) -> dict[str, str]:
     """Returns the annotation with which a workload names its queue."""
     return {VOLCANO_QUEUE: queue}
 
@@ -139,8 +139,8 @@ disruption_ignored = families.spare_pods_are_taken_singly(
 
 @rule(
     "volcano/queue",
-    passes=Example(pod_clique_set(annotations=asking("team-a")), facts=KNOWN_QUEUES),
-    fails=Example(pod_clique_set(annotations=asking("team-b")), facts=KNOWN_QUEUES),
+    passes=Example(pod_clique_set(annotations=queue_annotation("team-a")), facts=KNOWN_QUEUES),
+    fails=Example(pod_clique_set(annotations=queue_annotation("team-b")), facts=KNOWN_QUEUES),
 )
 def queue(workload: PodCliqueSet, context: RuleContext) -> Results:
     """Volcano drops a gang whose queue is missing, with only a log line. It holds a gang whose queue is not Open (a new
@@ -178,8 +178,8 @@ queue_name = syntax_rule(
     "volcano/queue-name",
     lambda _, context: _queue_uses(context),
     subject=Subject.WORKLOAD,
-    passes=Example(pod_clique_set(annotations=asking("team-a"))),
-    fails=Example(pod_clique_set(annotations=asking("Team A"))),
+    passes=Example(pod_clique_set(annotations=queue_annotation("team-a"))),
+    fails=Example(pod_clique_set(annotations=queue_annotation("Team A"))),
 )
 
 queue_disagree = disagreement(
@@ -199,8 +199,8 @@ queue_disagree = disagreement(
 @rule(
     "volcano/queue-partly-named",
     capability=Capability.QUEUE,
-    passes=Example(pod_clique_set(clique("leader"), clique("worker"), annotations=asking("team-a"))),
-    fails=Example(pod_clique_set(clique("leader"), clique("worker", annotations=asking("team-a")))),
+    passes=Example(pod_clique_set(clique("leader"), clique("worker"), annotations=queue_annotation("team-a"))),
+    fails=Example(pod_clique_set(clique("leader"), clique("worker", annotations=queue_annotation("team-a")))),
 )
 def queue_partly_named(workload: PodCliqueSet, context: RuleContext) -> Results:
     """If the set names no queue, a clique without a queue is in the default queue, so its gang would be in two queues.
@@ -232,10 +232,14 @@ _LIVING = ClusterFacts(
     "volcano/queue-change",
     subject=Subject.CHANGE,
     passes=Example(
-        pod_clique_set(annotations=asking("team-a")), old=pod_clique_set(annotations=asking("team-a")), facts=_LIVING
+        pod_clique_set(annotations=queue_annotation("team-a")),
+        old=pod_clique_set(annotations=queue_annotation("team-a")),
+        facts=_LIVING,
     ),
     fails=Example(
-        pod_clique_set(annotations=asking("team-b")), old=pod_clique_set(annotations=asking("team-a")), facts=_LIVING
+        pod_clique_set(annotations=queue_annotation("team-b")),
+        old=pod_clique_set(annotations=queue_annotation("team-a")),
+        facts=_LIVING,
     ),
 )
 def queue_change(change: PodCliqueSetChange, context: RuleContext) -> Results:
@@ -249,13 +253,13 @@ def queue_change(change: PodCliqueSetChange, context: RuleContext) -> Results:
         return
     uses = _queue_uses(context)
     use = Use(uses[0].path if uses else ANNOTATIONS / VOLCANO_QUEUE, now)
-    yield from moved(change, context, use, f"its gangs are in the queue {shown(before)}", "queue")
+    yield from forbidden_move(change, context, use, f"its gangs are in the queue {shown(before)}", "queue")
 
 
 @rule(
     "volcano/queue-key",
     default=Action.WARN,
-    passes=Example(pod_clique_set(annotations=asking("team-a"))),
+    passes=Example(pod_clique_set(annotations=queue_annotation("team-a"))),
     fails=Example(pod_clique_set(annotations={"scheduling.volcano.sh/queue-name": "team-a"})),
 )
 def queue_key(workload: PodCliqueSet, context: RuleContext) -> Results:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.admission.opted_in.worlds import EVERY, RECORD, known, mutate, schedulers, stored, validate
 from tests.unit.worlds import rules
-from webhook.admission.decision import in_doubt
+from webhook.admission.decision import doubtful_facts
 from webhook.model.findings import Action
 from webhook.model.keys import Api, Needed
 from webhook.model.known_objects import Namespace
@@ -170,7 +170,7 @@ def test_a_job_that_claims_a_missing_jobset_is_refused_after_a_live_read(
     (finding,) = verdict.findings
     assert (verdict.allowed, finding.rule) == (False, "owner/foreign-job")
     assert finding.why.startswith(why)
-    (needed,) = in_doubt(verdict)
+    (needed,) = doubtful_facts(verdict)
     assert needed == Needed("job_sets", ("default", "demo"))
     # The cache was late: the JobSet was created, or created again, a moment before.
     there["metadata"]["uid"] = "1"

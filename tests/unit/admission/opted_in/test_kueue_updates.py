@@ -16,7 +16,7 @@ from tests.unit.admission.opted_in.worlds import stored as created
 from tests.unit.worlds import request, rules
 from webhook import admission
 from webhook.model.admission_request import Verdict
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.findings import Action
 from webhook.model.known_objects import KaiQueue, QueueTree
 from webhook.model.reading import Manifest
@@ -66,7 +66,7 @@ def _workloads(scheduler: str) -> dict[str, Manifest]:
     }
 
 
-def stored(manifest: Manifest, *, facts: ClusterFacts = NOTHING_KNOWN) -> Manifest:
+def stored(manifest: Manifest, *, facts: ClusterFacts = NO_FACTS) -> Manifest:
     """A suspended workload that its own controller has seen."""
     return {**created(manifest, facts=facts), "status": {"conditions": [{"type": "Suspended", "status": "True"}]}}
 

@@ -19,7 +19,7 @@ from webhook.model.known_objects import Namespace
 from webhook.model.reading import Manifest
 from webhook.testing.start import may_start
 from webhook.validators.examples import job, job_set, leader_worker_set, pod_clique_set, pod_template, train_job
-from webhook.workloads.known_workloads import KnownWorkload
+from webhook.workloads.known_workloads import WorkloadFacts
 
 LABELLED = ClusterFacts(namespaces={"default": Namespace({"rollcall.dev/scheduler": "koord-scheduler"})})
 LABEL = "metadata.labels[rollcall.dev/scheduler]"
@@ -115,7 +115,7 @@ def test_the_choice_cannot_change(before: str | None, now: str) -> None:
 
 
 def test_a_job_set_of_a_train_job_that_opted_out_is_left_as_it_is() -> None:
-    known = replace(LABELLED, train_jobs={("default", "demo"): KnownWorkload(Record("none"), uid="u")})
+    known = replace(LABELLED, train_jobs={("default", "demo"): WorkloadFacts(Record("none"), uid="u")})
     made = job_set(scheduler=None)
     owner = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "name": "demo", "uid": "u"}
     made["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
@@ -132,7 +132,7 @@ def pod(**labels: Any) -> Manifest:
 
 @pytest.mark.parametrize("labels", [{}, {"rollcall.dev/scheduler": "none"}], ids=["without", "with the label"])
 def test_its_pods_are_not_prepared_and_may_start(labels: dict[str, str]) -> None:
-    facts = replace(LABELLED, jobs={("default", "demo"): KnownWorkload(Record("none"), uid="u")})
+    facts = replace(LABELLED, jobs={("default", "demo"): WorkloadFacts(Record("none"), uid="u")})
     asked = request(pod(**labels))
     verdict = admission.mutate(asked, facts, permitting())
     assert (verdict.patch, verdict.notes) == ((), ())

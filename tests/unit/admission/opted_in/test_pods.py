@@ -27,7 +27,7 @@ from tests.unit.worlds import request
 from webhook import admission
 from webhook.admission.decision import required_facts
 from webhook.errors import FactsUnavailable
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.keys import Needed
 from webhook.model.reading import Manifest
 from webhook.validators.examples import job, job_set, leader_worker_set, replicated, train_job
@@ -269,9 +269,9 @@ def test_a_warning_says_why_a_pod_is_left_unchanged(pod: Manifest, facts: Cluste
 
 def test_a_failed_workload_read_is_an_error_and_not_a_verdict() -> None:
     with pytest.raises(FactsUnavailable):
-        mutate(job_pod("demo", recorded()), facts=NOTHING_KNOWN)
+        mutate(job_pod("demo", recorded()), facts=NO_FACTS)
     asked = request(job_pod("demo", recorded()))
-    assert required_facts(asked, NOTHING_KNOWN) == (Needed("jobs", ("default", "demo")),)
+    assert required_facts(asked, NO_FACTS) == (Needed("jobs", ("default", "demo")),)
 
 
 def test_only_a_prepared_pod_is_judged() -> None:

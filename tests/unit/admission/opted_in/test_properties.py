@@ -23,7 +23,7 @@ from tests.unit.admission.opted_in.worlds import (
 from tests.unit.worlds import request
 from webhook import admission
 from webhook.errors import FactsUnavailable
-from webhook.model.facts import NOTHING_KNOWN
+from webhook.model.facts import NO_FACTS
 from webhook.model.place import membership, place_of
 from webhook.model.pod_template import Pod
 from webhook.model.reading import Malformed, Manifest
@@ -152,11 +152,11 @@ def test_no_json_makes_admission_fail(manifest: Manifest, metadata: Any, spec: A
     found = {**manifest, "metadata": {"labels": labels, **metadata}, "spec": {**manifest["spec"], **spec}}
     before = deepcopy(found)
     try:
-        mutated, verdict = mutate(found, facts=NOTHING_KNOWN)
+        mutated, verdict = mutate(found, facts=NO_FACTS)
         assert jsonpatch.apply_patch(before, list(verdict.patch)) == mutated
-        judged = admission.validate(request(found), NOTHING_KNOWN, EVERY)
+        judged = admission.validate(request(found), NO_FACTS, EVERY)
         assert judged.allowed is not bool(judged.denials)
-        admission.validate(request(found, found), NOTHING_KNOWN, EVERY)
+        admission.validate(request(found, found), NO_FACTS, EVERY)
     except FactsUnavailable:
         # Of a pod whose workload could not be read.
         assert manifest["kind"] == "Pod"

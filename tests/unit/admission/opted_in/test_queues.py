@@ -9,7 +9,7 @@ import pytest
 from tests.texts import require_like
 from tests.unit.admission.opted_in.worlds import known, schedulers, validate, with_kai
 from tests.unit.worlds import rules
-from webhook.admission.decision import in_doubt
+from webhook.admission.decision import doubtful_facts
 from webhook.model.facts import ClusterFacts
 from webhook.model.known_objects import KaiQueue, Quota, VolcanoQueue
 from webhook.model.reading import Manifest
@@ -123,7 +123,7 @@ def test_conflicting_queues_are_refused_with_both_fields(
 def test_a_queue_that_is_not_in_the_cache_is_read_live_before_a_refusal() -> None:
     manifest = job(scheduler="kai-scheduler", labels={QUEUE: "new"})
     verdict = validate(manifest, facts=known(facts=KAI_QUEUES), settings=with_kai())
-    assert [str(needed) for needed in in_doubt(verdict)] == ["KAI Queue new"]
+    assert [str(needed) for needed in doubtful_facts(verdict)] == ["KAI Queue new"]
 
 
 @pytest.mark.parametrize(

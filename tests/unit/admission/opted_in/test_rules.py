@@ -9,14 +9,14 @@ import pytest
 
 from tests.unit.admission.opted_in.worlds import EVERY, known, schedulers, validate, with_kai
 from tests.unit.worlds import rules
-from webhook.admission.decision import in_doubt
+from webhook.admission.decision import doubtful_facts
 from webhook.model.facts import ClusterFacts
 from webhook.model.findings import Action
 from webhook.model.keys import Record
 from webhook.model.known_objects import PodGangFacts, VolcanoQueue
 from webhook.model.reading import Manifest
 from webhook.validators.examples import job, job_set, leader_worker_set, pod_template, replicated, runtimes, train_job
-from webhook.workloads.known_workloads import KnownWorkload
+from webhook.workloads.known_workloads import WorkloadFacts
 
 CLAIMS: dict[str, dict[str, Any]] = {
     "koord-scheduler": {"labels": {"pod-group.scheduling.sigs.k8s.io": "mine"}},
@@ -266,13 +266,13 @@ def test_a_missing_priority_class_is_reported_at_the_template() -> None:
     manifest = job(scheduler="default-scheduler", template=pod_template(HIGH))
     (found,) = validate(manifest, facts=facts, settings=_kube("v1beta1")).denials
     assert str(found.at) == "spec.template.spec.priorityClassName"
-    assert [str(one) for one in in_doubt(validate(manifest, facts=facts, settings=_kube("v1beta1")))] == [
+    assert [str(one) for one in doubtful_facts(validate(manifest, facts=facts, settings=_kube("v1beta1")))] == [
         "PriorityClass high"
     ]
 
 
-def _taken(scheduler: str, *names: str) -> KnownWorkload:
-    return KnownWorkload(Record(scheduler), names=frozenset(names))
+def _taken(scheduler: str, *names: str) -> WorkloadFacts:
+    return WorkloadFacts(Record(scheduler), names=frozenset(names))
 
 
 def _called(name: str) -> Manifest:

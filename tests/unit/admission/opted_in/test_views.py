@@ -273,7 +273,10 @@ def test_the_jobset_of_a_trainjob_has_the_runtime_s_labels_and_the_patches() -> 
     assert made.job_metadata(2)["annotations"] == {"of": "job"}
     label = made.parts[2].template.labels_path / "of"
     place = "spec.runtimePatches[0].trainingRuntimeSpec.template"
-    assert str(made.path_in_train_job(label)) == f"{place}.spec.replicatedJobs[0].template.spec.template.metadata.labels.of"
+    assert (
+        str(made.path_in_train_job(label))
+        == f"{place}.spec.replicatedJobs[0].template.spec.template.metadata.labels.of"
+    )
     # The runtime itself is as it was.
     assert "labels" not in runtime.template["spec"]["replicatedJobs"][2]["template"]["spec"]["template"].get(
         "metadata", {}

@@ -12,7 +12,7 @@ from tests.unit.worlds import request
 from webhook import admission
 from webhook.config.settings import Settings
 from webhook.model.admission_request import Verdict
-from webhook.model.facts import NOTHING_KNOWN, ClusterFacts
+from webhook.model.facts import NO_FACTS, ClusterFacts
 from webhook.model.known_objects import Namespace
 from webhook.model.reading import Manifest
 from webhook.workloads.known_workloads import PROJECTIONS
@@ -35,7 +35,7 @@ EVERY = schedulers(
 )
 
 
-def known(*manifests: Manifest, facts: ClusterFacts = NOTHING_KNOWN, **namespaces: str) -> ClusterFacts:
+def known(*manifests: Manifest, facts: ClusterFacts = NO_FACTS, **namespaces: str) -> ClusterFacts:
     """Facts with these workloads, and namespaces that choose a scheduler."""
     parts: dict[str, dict[Any, Any]] = {projection.part: {} for projection in PROJECTIONS}
     for projection in PROJECTIONS:
@@ -52,7 +52,7 @@ def known(*manifests: Manifest, facts: ClusterFacts = NOTHING_KNOWN, **namespace
 
 
 def mutate(
-    manifest: Manifest, old: Manifest | None = None, *, facts: ClusterFacts = NOTHING_KNOWN, settings: Settings = EVERY
+    manifest: Manifest, old: Manifest | None = None, *, facts: ClusterFacts = NO_FACTS, settings: Settings = EVERY
 ) -> tuple[Manifest, Verdict]:
     """An object as mutation leaves it, and the verdict."""
     asked = request(manifest, old)
@@ -61,13 +61,13 @@ def mutate(
     return asked.object, verdict
 
 
-def stored(manifest: Manifest, *, facts: ClusterFacts = NOTHING_KNOWN, settings: Settings = EVERY) -> Manifest:
+def stored(manifest: Manifest, *, facts: ClusterFacts = NO_FACTS, settings: Settings = EVERY) -> Manifest:
     """An object as it is stored after its creation."""
     return mutate(manifest, facts=facts, settings=settings)[0]
 
 
 def validate(
-    manifest: Manifest, old: Manifest | None = None, *, facts: ClusterFacts = NOTHING_KNOWN, settings: Settings = EVERY
+    manifest: Manifest, old: Manifest | None = None, *, facts: ClusterFacts = NO_FACTS, settings: Settings = EVERY
 ) -> Verdict:
     """The verdict on an object that mutation has seen."""
     asked = request(manifest, old)
