@@ -193,7 +193,7 @@ def _lasting(
     newest = Profile(type(profile.backend)(profile.backend.settings), Enforcement(), Enforcement())
     alone = workloads.judged_by(newest, Action.DENY, workload, None, choice, NO_FACTS, settings).findings
     # A finding at the choice is about the scheduler as it is configured and installed.
-    return _in_both([denial for denial in denials if denial.at != choice.path], alone)
+    return _independent_denials([denial for denial in denials if denial.at != choice.path], alone)
 
 
 def _is_of_fit(finding: Finding) -> bool:
@@ -207,10 +207,10 @@ def _judged_pod(
     request = Request("", "CREATE", Kind("", "v1", "Pod"), namespace, "", pod, at=now)
     verdict = apply_exceptions(validate_object(request, facts, settings), request, facts, settings)
     alone = validate_object(request, NO_FACTS, settings).findings if verdict.denials else ()
-    return _Judged(verdict.scheduler or "any scheduler", verdict.denials, _in_both(verdict.denials, alone))
+    return _Judged(verdict.scheduler or "any scheduler", verdict.denials, _independent_denials(verdict.denials, alone))
 
 
-def _in_both(denials: Sequence[Finding], alone: Sequence[Finding]) -> list[Finding]:
+def _independent_denials(denials: Sequence[Finding], alone: Sequence[Finding]) -> list[Finding]:
     """Returns the denials that do not depend on any other object."""
     identities: set[Any] = {finding.identity for finding in alone if finding.absent is None}
     return [denial for denial in denials if denial.absent is None and denial.identity in identities]

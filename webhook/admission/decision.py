@@ -446,7 +446,7 @@ def shadow_answer(
     """
     theirs, shadowed = shadow.settings, request
     if theirs.forced is None and request.operation == "CREATE":
-        shadowed = replace(request, object=_without_record(request, facts, settings))
+        shadowed = replace(request, object=_unrecorded(request, facts, settings))
         mutate(shadowed, facts, theirs)
     return _read(validate(shadowed, facts, theirs), doubted)
 
@@ -462,7 +462,7 @@ def _read(verdict: Verdict, doubted: Container[str]) -> ShadowAnswer:
     return ShadowAnswer(ShadowOutcome.WARNED, tuple(warned)) if warned else ShadowAnswer(ShadowOutcome.ALLOWED)
 
 
-def _without_record(request: Request, facts: ClusterFacts, settings: Settings) -> Manifest:
+def _unrecorded(request: Request, facts: ClusterFacts, settings: Settings) -> Manifest:
     """Returns the new object without the labels that Rollcall has recorded, in containers that may be changed. Without
     managedFields, Rollcall wrote the label if it would choose the same scheduler again.
     """

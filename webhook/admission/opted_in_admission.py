@@ -86,9 +86,9 @@ def _is_suspended(manifest: Manifest) -> bool:
 def _written_by_users(manifest: Manifest, *, counted: bool) -> Manifest:
     """Returns the fields of a workload that users write. `counted`: the counts are theirs even in partial admission."""
     metadata = mapping(manifest.get("metadata"))
-    spec = _without(mapping(manifest.get("spec")), {"suspend"})
+    spec = _omit(mapping(manifest.get("spec")), {"suspend"})
     if not counted and MIN_PARALLELISM in mapping(metadata.get("annotations")):
-        spec = _without(spec, _COUNTS)
+        spec = _omit(spec, _COUNTS)
     if "runtimePatches" in spec:
         spec["runtimePatches"] = [
             patch for patch in map(mapping, sequence(spec["runtimePatches"])) if not _is_kueues_patch(patch)
@@ -96,30 +96,30 @@ def _written_by_users(manifest: Manifest, *, counted: bool) -> Manifest:
     if "replicatedJobs" in spec:
         jobs = [(mapping(job), mapping(mapping(job).get("template"))) for job in sequence(spec["replicatedJobs"])]
         spec["replicatedJobs"] = [
-            {**job, "template": {**template, "spec": _with_templates(mapping(template.get("spec")))}}
+            {**job, "template": {**template, "spec": _strip_templates(mapping(template.get("spec")))}}
             for job, template in jobs
         ]
     if "leaderWorkerTemplate" in spec:
-        spec["leaderWorkerTemplate"] = _with_templates(mapping(spec["leaderWorkerTemplate"]))
+        spec["leaderWorkerTemplate"] = _strip_templates(mapping(spec["leaderWorkerTemplate"]))
     marks = {field: mapping(metadata.get(field)) for field in ("labels", "annotations")}
-    return {"metadata": {**marks, "owners": metadata.get("ownerReferences")}, "spec": _with_templates(spec)}
+    return {"metadata": {**marks, "owners": metadata.get("ownerReferences")}, "spec": _strip_templates(spec)}
 
 
 def _is_kueues_patch(patch: Mapping[str, Any]) -> bool:
     """Returns whether a patch of a TrainJob's runtime has only what Kueue writes. Any user may call it Kueue's."""
     if patch.get("manager") != MANAGER or not patch.keys() <= {"manager", "time", "trainingRuntimeSpec"}:
         return False
-    spec = _at_lone_path(mapping(patch.get("trainingRuntimeSpec")), "template", "spec")
+    spec = _lone_value(mapping(patch.get("trainingRuntimeSpec")), "template", "spec")
     if spec is None or not spec.keys() <= {"replicatedJobs"}:
         return False
     templates = (
-        _at_lone_path(_without(mapping(job), {"name"}), "template", "spec", "template")
+        _lone_value(_omit(mapping(job), {"name"}), "template", "spec", "template")
         for job in sequence(spec.get("replicatedJobs"))
     )
     return all(template is not None and _template(template) == _template({}) for template in templates)
 
 
-def _at_lone_path(holder: Mapping[str, Any], *fields: str) -> Mapping[str, Any] | None:
+def _lone_value(holder: Mapping[str, Any], *fields: str) -> Mapping[str, Any] | None:
     """Returns what is at the path of these fields; None if there is anything beside the path."""
     for field in fields:
         if not holder.keys() <= {field}:
@@ -128,7 +128,7 @@ def _at_lone_path(holder: Mapping[str, Any], *fields: str) -> Mapping[str, Any] 
     return holder
 
 
-def _with_templates(holder: Mapping[str, Any]) -> Manifest:
+def _strip_templates(holder: Mapping[str, Any]) -> Manifest:
     stripped = dict(holder)
     for field in _TEMPLATES:
         if holder.get(field) is not None:
@@ -142,10 +142,10 @@ def _template(raw: Mapping[str, Any]) -> Manifest:
         field: {key: value for key, value in mapping(metadata.get(field)).items() if not key.startswith(f"{GROUP}/")}
         for field in ("labels", "annotations")
     }
-    return {**raw, "metadata": {**metadata, **marks}, "spec": _without(mapping(raw.get("spec")), _OF_PODS)}
+    return {**raw, "metadata": {**metadata, **marks}, "spec": _omit(mapping(raw.get("spec")), _OF_PODS)}
 
 
-def _without(holder: Mapping[str, Any], fields: Iterable[str]) -> Manifest:
+def _omit(holder: Mapping[str, Any], fields: Iterable[str]) -> Manifest:
     left = frozenset(fields)
     return {key: value for key, value in holder.items() if key not in left}
 
@@ -510,22 +510,22 @@ def _judged_with_pods(
     """Runs rules of one profile on a workload, its pod templates and the JobSet of a TrainJob."""
     outcome = run_on_opted_in(rules, context, workload, old)
     if not isinstance(workload, TrainJob):
-        return _with_pods(rules, profile, workload, context, outcome)
+        return _add_pod_findings(rules, profile, workload, context, outcome)
     if (job_set := made_job_set(workload, context.facts)) is None:
         return outcome
     try:
-        then = _with_pods(rules, profile, job_set, context, run_on_opted_in(rules, context, job_set))
+        then = _add_pod_findings(rules, profile, job_set, context, run_on_opted_in(rules, context, job_set))
     except Malformed as error:
         # In a cluster no such runtime is stored, and the TrainJob is not at fault.
         why = f"what {job_set.runtime.name} says ({error})"
         outcome.unjudged.append(Unjudged(workload.runtime_path, why, "owner/runtime"))
         return outcome
-    outcome.findings.extend(_at_train_job(finding, job_set) for finding in then.findings)
+    outcome.findings.extend(_train_job_finding(finding, job_set) for finding in then.findings)
     outcome.unjudged.extend(replace(unjudged, at=job_set.path_in_train_job(unjudged.at)) for unjudged in then.unjudged)
     return outcome
 
 
-def _with_pods(
+def _add_pod_findings(
     rules: Sequence[BoundRule], profile: Profile, workload: OptedInWorkload, context: Context[Any], outcome: RuleOutcome
 ) -> RuleOutcome:
     """Adds to `outcome` what the rules about pods find in each distinct pod template."""
@@ -539,7 +539,7 @@ def _with_pods(
     return outcome
 
 
-def _at_train_job(finding: Finding, job_set: TrainerJobSet) -> Finding:
+def _train_job_finding(finding: Finding, job_set: TrainerJobSet) -> Finding:
     """Returns a finding about the JobSet of a TrainJob, at the patch of the TrainJob or the runtime that caused it."""
     at = job_set.path_in_train_job(finding.at)
     why = finding.why if at != job_set.train_job.runtime_path else f"{job_set.where(finding.at)}: {finding.why}"

@@ -135,15 +135,17 @@ def validate_pod(request: Request, pod: Pod, facts: ClusterFacts, settings: Sett
         )
         verdict = validate_object(request, facts, settings, owner=owner or "") if member is None else member
         if not isinstance(membership, PodMembership):
-            return _with_unknown_owner(verdict, pod, facts, settings)
+            return _add_owner_findings(verdict, pod, facts, settings)
         creation = _creation(pod, membership, request.user, settings)
-        return verdict if creation is None else _with_origin(verdict, pod, membership, creation, facts, settings)
+        return (
+            verdict if creation is None else _add_origin_findings(verdict, pod, membership, creation, facts, settings)
+        )
     member = _validate_member(pod, membership, facts, settings) or ALLOWED
     if _is_groves(pod, membership, request.user, settings):
         return member
     if request.user:
         creation = PodCreation(pod.template, request.user)
-        member = _with_origin(member, pod, membership, creation, facts, settings)
+        member = _add_origin_findings(member, pod, membership, creation, facts, settings)
     besides = validate_object(request, facts, settings)
     with_scheduler = replace(member, scheduler=member.scheduler or besides.scheduler)
     return add_findings(with_scheduler, besides.findings, besides.unjudged)
@@ -238,7 +240,7 @@ def _creation(pod: Pod, membership: PodMembership, user: str, settings: Settings
     return PodCreation(pod.template, "" if user in settings.exempt_users else user, controller, place.workload, uid)
 
 
-def _with_origin(
+def _add_origin_findings(
     verdict: Verdict,
     pod: Pod,
     membership: PodMembership | str | None,
@@ -252,7 +254,7 @@ def _with_origin(
     return add_findings(replace(verdict, scheduler=profile.name), origin) if origin else verdict
 
 
-def _with_unknown_owner(verdict: Verdict, pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdict:
+def _add_owner_findings(verdict: Verdict, pod: Pod, facts: ClusterFacts, settings: Settings) -> Verdict:
     owner = unknown_owner(pod, facts, settings)
     if owner is None:
         return verdict

@@ -510,7 +510,8 @@ def _refusal(
         scope=FitScope.EVER,
         at=by_kueue.path or LABELS / kueue.QUEUE_NAME,
         value=resource_amount_text(resource, needed),
-        why=f"{what} {resource_amount_text(resource, needed)}, and the ClusterQueue {shown(name)} gives {amount_text(resource, most)} "
+        why=f"{what} {resource_amount_text(resource, needed)}, and the ClusterQueue {shown(name)} gives "
+        f"{amount_text(resource, most)} "
         "at most, so Kueue never admits it",
         remedy="request less, raise the quota, or name a LocalQueue of a larger ClusterQueue",
         condition=_CONDITION,
@@ -605,7 +606,8 @@ def _witness(ceiling: Ceiling, resource: str, needed: int, limit: int, need: Nee
         scope=ceiling.scope,
         at=ceiling.at or roles[0].at,
         value=resource_amount_text(resource, needed),
-        why=f"the gang requests at least {resource_amount_text(resource, needed)}; {called} allows {resource_amount_text(resource, limit)}",
+        why=f"the gang requests at least {resource_amount_text(resource, needed)}; "
+        f"{called} allows {resource_amount_text(resource, limit)}",
         remedy=", or ".join(filter(None, (_smaller(roles, resource, needed - limit, need, weight), ceiling.cure)))
         or f"raise {called}, or request less",
         condition="C0",

@@ -327,7 +327,7 @@ class Exact:
         first = max(content.items, key=lambda item: len(item.paths) * sum(item.part.vector or (0,)))
         together = [item for item in content.items if item.part.within == first.part.within]
         others = [item for item in content.items if item not in together]
-        return self._in_domains(together, others, content, area)
+        return self._domain_nodes(together, others, content, area)
 
     def _space(self, most: Sequence[int]) -> Space:
         if prod(limit + 1 for limit in most) > _MOST_VECTORS:
@@ -348,7 +348,7 @@ class Exact:
             else:
                 cells.setdefault(cell, []).append((shape, count))
         for counts in cells.values() if key is not None else ():
-            inner = self._in_cell(counts, key or 0, space)
+            inner = self._cell_steps(counts, key or 0, space)
             patterns = list(space.largest(inner.reached))
             self.budget.spend(len(patterns))
             steps.add(patterns, inner, self.budget)
@@ -360,7 +360,7 @@ class Exact:
                 return key
         return None
 
-    def _in_cell(self, counts: Sequence[tuple[int, int]], key: int, space: Space) -> Steps:
+    def _cell_steps(self, counts: Sequence[tuple[int, int]], key: int, space: Space) -> Steps:
         """Returns what the nodes that share a value can take, without pods that must not share it."""
         caps = [self.ground.cell_caps(kind, key) for kind in range(self.ground.kinds)]
         limits = [limit if cap is None else min(limit, cap) for limit, cap in zip(space.most, caps, strict=True)]
@@ -396,7 +396,7 @@ class Exact:
             elif isinstance(source, int):
                 yield FilledNode(area, source, pods, items, area.ordinal)
 
-    def _in_domains(
+    def _domain_nodes(
         self, items: Sequence[DomainItem], others: Sequence[DomainItem], content: PartContent, area: Area
     ) -> list[FilledNode] | None:
         """Returns the nodes with pods, where each domain takes some of the items, and pods that may be anywhere."""

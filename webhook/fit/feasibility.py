@@ -216,7 +216,7 @@ class _Trial:
             # So many there could be if there were no others.
             kind = self.ground.kind_of[name]
             alone = max((self.ground.floors_in(area)[kind] for area in self._areas(self.need)), default=0)
-            most = self._largest(min(count - 1, alone), partial(_with_pods, name, self.need))
+            most = self._largest(min(count - 1, alone), partial(_replace_count, name, self.need))
             if most:
                 return f"lower the minimum of {name} to {count_text(most, 'pod')}"
         if isinstance(self.need, GroupNeed) and self.need.count > 1 and not witness.members:
@@ -229,9 +229,11 @@ class _Trial:
     def broader(self) -> str:
         """Returns the broader domain, or none, with which the gang fits."""
         for partition in _partitions(self.need):
-            if partition.broader is not None and self._fits(_within(self.need, partition, partition.broader)):
+            if partition.broader is not None and self._fits(
+                _replace_partition(self.need, partition, partition.broader)
+            ):
                 return f"require one {partition.broader.noun} instead of one {partition.noun}"
-            if self._fits(_within(self.need, partition, None)):
+            if self._fits(_replace_partition(self.need, partition, None)):
                 return f"do not require one {partition.noun}"
         return ""
 
@@ -290,11 +292,13 @@ def _partitions(need: Need) -> list[Partition]:
     return partitions
 
 
-def _within(need: Need, partition: Partition, other: Partition | None) -> Need:
+def _replace_partition(need: Need, partition: Partition, other: Partition | None) -> Need:
     within = other if need.within == partition else need.within
     if isinstance(need, PodsNeed):
         return replace(need, within=within)
-    return replace(need, within=within, needs=tuple(_within(child, partition, other) for child in need.needs))
+    return replace(
+        need, within=within, needs=tuple(_replace_partition(child, partition, other) for child in need.needs)
+    )
 
 
 def _counts(name: str, need: Need) -> list[int]:
@@ -303,10 +307,10 @@ def _counts(name: str, need: Need) -> list[int]:
     return [count for child in need.needs for count in _counts(name, child)]
 
 
-def _with_pods(name: str, need: Need, number: int) -> Need:
+def _replace_count(name: str, need: Need, number: int) -> Need:
     if isinstance(need, PodsNeed):
         return replace(need, count=number) if need.role.name == name else need
-    return replace(need, needs=tuple(_with_pods(name, child, number) for child in need.needs))
+    return replace(need, needs=tuple(_replace_count(name, child, number) for child in need.needs))
 
 
 _NO_PODS = "no pod of the gang has to be on a node for it to start"
@@ -326,10 +330,10 @@ def judge(packing: Packing, room: Room | None, steps: int = STEPS) -> FitVerdict
         return _unknown(("the nodes of the cluster are not known",), packing, budget)
     if room.unknown is not None:
         return _unknown((room.unknown,), packing, budget)
-    return _on_nodes(packing, room, budget)
+    return _judge_on_nodes(packing, room, budget)
 
 
-def _on_nodes(packing: Packing, room: Room, budget: StepBudget) -> FitVerdict:
+def _judge_on_nodes(packing: Packing, room: Room, budget: StepBudget) -> FitVerdict:
     roles = roles_of(packing.sets)
     ground = ground_of(roles, room)
     outcomes: list[tuple[Need, SetOutcome]] = []

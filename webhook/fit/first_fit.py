@@ -156,7 +156,7 @@ class FirstFit:
             if len(places) > 1:
                 self._together(item.part, places, area, state)
             for place in places:
-                next_state = self._in_a_domain(item.part, place, area, state)
+                next_state = self._place_in_domain(item.part, place, area, state)
                 if next_state is None:
                     return None
                 state = next_state
@@ -226,7 +226,7 @@ class FirstFit:
                 place = (*path, indexes.pop(0))
                 self.budget.spend(2)
                 if child.part.within is not None:
-                    next_state = self._in_a_domain(child.part, place, area, state)
+                    next_state = self._place_in_domain(child.part, place, area, state)
                 else:
                     attempt = self._content(child.part, place, area, PlacementState(state))
                     next_state = None if attempt is None else attempt.keep()
@@ -235,7 +235,7 @@ class FirstFit:
                 state, left = next_state, left - 1
         return state if not left else None
 
-    def _in_a_domain(self, part: NeedPart, path: Path, area: Area, state: PlacementState) -> PlacementState | None:
+    def _place_in_domain(self, part: NeedPart, path: Path, area: Area, state: PlacementState) -> PlacementState | None:
         for domain in self._domains(part, area, state):
             self.budget.spend(1)
             # Where an equal part did not fit with fewer pods there, this one is not tried.
@@ -287,12 +287,12 @@ class FirstFit:
             for shape in order:
                 for index in shaped[shape]:
                     if used == (state.bins_of(index) is not None):
-                        left -= self._in_class(path, kind, left, index, area, state)
+                        left -= self._place_in_class(path, kind, left, index, area, state)
                     if not left:
                         return count
         return count - left
 
-    def _in_class(self, path: Path, kind: int, count: int, index: int, area: Area, state: PlacementState) -> int:
+    def _place_in_class(self, path: Path, kind: int, count: int, index: int, area: Area, state: PlacementState) -> int:
         ground = self.ground
         shape = index if self._pooled else ground.shape_of[index]
         self.budget.spend(4)

@@ -57,13 +57,13 @@ def conflicts_of(roles: Sequence[PackingRole], kind_of: Mapping[str, int], value
             before = limits[kind]
             limits[kind] = limit.most if before is None else min(before, limit.most)
     return Conflicts(
-        _by_ports(roles, kind_of, kinds),
+        _port_conflicts(roles, kind_of, kinds),
         {key: tuple(rows) for key, rows in apart.items() if any(rows)},
         {key: tuple(limits) for key, limits in most.items()},
     )
 
 
-def _by_ports(roles: Sequence[PackingRole], kind_of: Mapping[str, int], kinds: int) -> tuple[int, ...]:
+def _port_conflicts(roles: Sequence[PackingRole], kind_of: Mapping[str, int], kinds: int) -> tuple[int, ...]:
     """Returns, by kind, the kinds with a host port in common. The work grows with the ports, not their pairs."""
     used: dict[tuple[int, str], dict[str, set[int]]] = {}
     for role in roles:
@@ -142,7 +142,7 @@ class Ground:
         self.conflicts = conflicts_of(roles, self.kind_of, _label_values(roles, room))
         self.keys = self.conflicts.keys
         self.shapes, self.shape_of = self._shapes()
-        self.node_conflicts, self.floors = self._on_nodes()
+        self.node_conflicts, self.floors = self._conflicts_and_floors()
         self.shared_cells = any(cell not in (None, OWN_VALUE) for shape in self.shapes for cell in shape.cells)
         self.usable: dict[tuple[int, int], list[int]] = {}
         self._preferred: dict[int, list[int]] = {}
@@ -170,7 +170,7 @@ class Ground:
             for shape, count in area.counts:
                 for kind, floor in enumerate(self.floors[shape]):
                     floors[kind] += floor * count
-            area.floors = tuple(self._with_cells(area, kind, floor) for kind, floor in enumerate(floors))
+            area.floors = tuple(self._capped_by_cells(area, kind, floor) for kind, floor in enumerate(floors))
         return area.floors
 
     def totals_in(self, area: Area) -> tuple[int, ...]:
@@ -224,7 +224,7 @@ class Ground:
             return 1 if cap is None else min(cap, 1)
         return cap
 
-    def _with_cells(self, area: Area, kind: int, free: int) -> int:
+    def _capped_by_cells(self, area: Area, kind: int, free: int) -> int:
         """Returns how many of the pods that would fit are left by what each value of a label may have."""
         for key in range(len(self.keys)):
             cap = self.cell_caps(kind, key)
@@ -279,14 +279,14 @@ class Ground:
                         mask &= ~(1 << kind)
         return mask
 
-    def _on_nodes(self) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
+    def _conflicts_and_floors(self) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
         """Returns, by shape, the kinds that share no node, and how many pods of each fit. Labels make no difference."""
         of_alike: dict[Any, tuple[tuple[int, ...], tuple[int, ...]]] = {}
         of_shapes = []
         for shape in self.shapes:
             alike = shape.capacity, shape.kinds, tuple([cell is None for cell in shape.cells])
             if (both := of_alike.get(alike)) is None:
-                conflicts = self._on_one_node(shape)
+                conflicts = self._node_conflicts(shape)
                 both = of_alike[alike] = (
                     conflicts,
                     tuple(self._floor_on(shape, conflicts, kind) for kind in range(self.kinds)),
@@ -294,7 +294,7 @@ class Ground:
             of_shapes.append(both)
         return [conflicts for conflicts, _ in of_shapes], [floors for _, floors in of_shapes]
 
-    def _on_one_node(self, shape: NodeShape) -> tuple[int, ...]:
+    def _node_conflicts(self, shape: NodeShape) -> tuple[int, ...]:
         """Returns, by kind, the kinds that cannot be on a node of the shape beside it: by ports, or as the node has a
         value of the key, which then only its own pods and those of its neighbours share.
         """

@@ -501,11 +501,11 @@ def _sentence(refusal: Refusal, inner: Refusal, required: Refusal | None, ground
         reason = "" if inner.inner is None else f": {_sentence(inner.inner, _innermost(inner.inner), None, ground)}"
         return f"{count_text(inner.needed, 'group')} of {inner.part.name} must fit, and {inner.there} can{reason}"
     if required is None:
-        return _anywhere(inner, ground)
-    return _in_a_domain(inner, required, ground)
+        return _node_sentence(inner, ground)
+    return _domain_sentence(inner, required, ground)
 
 
-def _in_a_domain(inner: Refusal, required: Refusal, ground: Ground) -> str:
+def _domain_sentence(inner: Refusal, required: Refusal, ground: Ground) -> str:
     assert required.partition is not None  # noqa: S101 - that is what makes it required
     called = required.partition.noun
     if required.domain is None and required is inner and not inner.needed:
@@ -522,7 +522,8 @@ def _in_a_domain(inner: Refusal, required: Refusal, ground: Ground) -> str:
     if inner.resource is not None:
         resource = ground.resources[inner.resource]
         return (
-            f"{_all_pods(inner, ground)} need one {called} with {amount_text(resource, inner.needed)} {_shown(resource)}; "
+            f"{_all_pods(inner, ground)} need one {called} with {amount_text(resource, inner.needed)} "
+            f"{_shown(resource)}; "
             f"{there} has {amount_text(resource, inner.there)}{_usable(inner)}"
         )
     if inner.condition == "C1":
@@ -530,7 +531,7 @@ def _in_a_domain(inner: Refusal, required: Refusal, ground: Ground) -> str:
     return f"{_pods(inner, inner.needed, ground)} need one {called}; {there} has room for {inner.there or 'none'}"
 
 
-def _anywhere(inner: Refusal, ground: Ground) -> str:
+def _node_sentence(inner: Refusal, ground: Ground) -> str:
     if inner.condition == "C1":
         return _no_node(inner, ground)
     if inner.condition == "C6":

@@ -379,10 +379,10 @@ def devices_by_node(facts: ClusterFacts) -> DevicesByNode | None:
     """Returns the devices of each node, one object for the same slices; None unless all are known."""
     if facts.resource_slices is None or "resource_slices" in (facts.partial or ()):
         return None
-    return summary_of(facts.resource_slices, _by_node)
+    return summary_of(facts.resource_slices, _devices_by_node)
 
 
-def _by_node(slices: Mapping[str, Slice]) -> DevicesByNode:
+def _devices_by_node(slices: Mapping[str, Slice]) -> DevicesByNode:
     return DevicesByNode(_devices_in(slices))
 
 

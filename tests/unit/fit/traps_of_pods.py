@@ -246,7 +246,7 @@ def quantities_are_rounded_once_and_none_is_asked_of_what_is_not_there() -> None
     42,
     Mutant("webhook.fit.pod_needs._running", lambda original: lambda spec: iter(
         [*original(spec), *(one for one in spec.get("initContainers", []) if "restartPolicy" not in one)])),
-    instead("webhook.fit.ground._by_ports", lambda roles, kind_of, kinds: tuple(
+    instead("webhook.fit.ground._port_conflicts", lambda roles, kind_of, kinds: tuple(
         sum({1 << kind_of[other.name] for other in roles
              if {port.number for port in one.pods.ports} & {port.number for port in other.pods.ports}})
         for one in roles)),

@@ -289,7 +289,8 @@ def spark_queue(workload: OptedInWorkload, context: RuleContext) -> Results:
             yield Finding(
                 at=_OPTIONS / "queue",
                 value=name,
-                why=f"the operator's PodGroup requests at least {resource_amount_text(resource, needed)}; the Volcano Queue "
+                why=f"the operator's PodGroup requests at least {resource_amount_text(resource, needed)}; "
+                "the Volcano Queue "
                 f"{shown(name)} allows {resource_amount_text(resource, limit)}",
                 remedy="name a Queue that allows it, or lower what driver and executors request",
             )
