@@ -46,7 +46,6 @@ from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, tell
 from webhook.errors import Inexpressible, InputError
 from webhook.model.fields import meant
 from webhook.model.findings import printable
-from webhook.offline.yaml_and_json import as_compact_yaml_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -335,6 +334,7 @@ def facts(
     - `rollcall fit --facts cluster/ deploy/`
     """
     from webhook.offline.whole_files import SUFFIX, write_folder
+    from webhook.offline.yaml_and_json import as_compact_yaml_text
     from webhook.operations.cluster_facts import projections_of, read_cluster
 
     projections = projections_of(configured(config))

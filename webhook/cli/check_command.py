@@ -36,8 +36,6 @@ from webhook.errors import InputError, ReviewError, TooLarge
 from webhook.model.fields import meant
 from webhook.model.findings import printable
 from webhook.offline.finding_details import FailOn
-from webhook.offline.fixed_files import fixed_files
-from webhook.offline.report_summary import counted, last_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -300,6 +298,9 @@ def require_fixable(paths: Sequence[str], output: CheckFormat, *, fix: bool, dif
 
 def print_diff(report: Report) -> None:
     """Prints what `write_fixes` would write, and on standard error what it would leave."""
+    from webhook.offline.fixed_files import fixed_files
+    from webhook.offline.report_summary import last_line
+
     for file in fixed_files(report):
         sys.stdout.write("".join(map(_shown, file.diff())))
     sys.stdout.flush()
@@ -315,6 +316,9 @@ def _shown(line: str) -> str:
 
 def write_fixes(report: Report) -> bool:
     """Writes the edits of a report, tells which, and returns whether there were any. Raises `InputError`."""
+    from webhook.offline.fixed_files import fixed_files
+    from webhook.offline.report_summary import counted
+
     files = fixed_files(report)
     for file in files:
         file.require_writable()

@@ -31,7 +31,6 @@ from webhook.errors import FactsUnavailable, InputError
 from webhook.installation.names import NAMESPACE
 from webhook.model.grove import GroveGeneration
 from webhook.model.keys import NAMESPACE_PATTERN
-from webhook.offline.manifests import NO_MANIFEST, STDIN, Document, files_of, read_file, read_standard_input
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from webhook.cluster.access import Access
     from webhook.config.settings import Settings
     from webhook.model.facts import ClusterFacts
+    from webhook.offline.manifests import Document
     from webhook.operations.cluster_facts import InstalledSettings
 
 STANDARD_INPUT = "-"
@@ -324,6 +324,8 @@ def documents_of(names: Sequence[str]) -> list[Document]:
 
 def read_inputs(names: Sequence[str]) -> tuple[list[Document], list[InputError]]:
     """Returns every document that can be read, and an error for each input that cannot, or has no manifest."""
+    from webhook.offline.manifests import NO_MANIFEST, STDIN
+
     documents: list[Document] = []
     unreadable: list[InputError] = []
     # A file with only comments is an error only if nothing else is read: a template may produce one.
@@ -343,6 +345,8 @@ def read_inputs(names: Sequence[str]) -> tuple[list[Document], list[InputError]]
 
 
 def _read(name: str) -> tuple[list[Document], list[InputError]]:
+    from webhook.offline.manifests import files_of, read_file, read_standard_input
+
     documents: list[Document] = []
     unreadable: list[InputError] = []
     if not name:

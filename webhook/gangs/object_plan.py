@@ -5,7 +5,7 @@ I/O).
 digest of the applied object in an annotation shows fields that were sent earlier and are no longer wanted. Where
 Rollcall does not write the objects, it judges, explains and reports the gang. The objects have the PodGang's name when
 they were first made. After Grove has renamed the PodGang, the pods that live decide, then the objects that live, and
-last the PodGang's own name; `webhook.model.living_gang.gang_joined` decides for one pod in the same way. The
+last the PodGang's own name; `webhook.model.gang_objects.gang_joined` decides for one pod in the same way. The
 LeaderWorkerSets that a workload made for its roles belong together if their names differ only in the role at the end;
 their members are those that the workload states.
 """

@@ -31,7 +31,7 @@ def fix_of(document: Document, judgement: Judgement, facts: ClusterFacts, settin
     _, raw = value_at(document.read_again(), judgement.at)
     if not isinstance(raw, dict):
         return None
-    # Most files are not refused, and the search for an edit is all of `webhook.explain`.
+    # Most files are not refused, and the search for an edit is all of `webhook.offline.smallest_edit`.
     from webhook.offline.smallest_edit import changes_for  # noqa: PLC0415
 
     changes = changes_for(raw, judgement.namespace, facts, settings)

@@ -6,7 +6,7 @@ API server does, but more strictly: operations that a mutating webhook must not 
 the builder in `webhook.mutators`, which it tests.
 
 The marks that a backend declares are the ones that it writes, so the API server alone accepts every pod that Rollcall
-prepared, and no other. It asks with CEL, which `webhook.installation.net` compiles from these marks; `may_start`
+prepared, and no other. It asks with CEL, which `webhook.installation.net_policy` compiles from these marks; `may_start`
 answers the same question from the admission side, and tests compare the two. Both use only the pod: its workload may
 be gone, or may never have been seen. So values that admission would compute from a record do not count.
 """

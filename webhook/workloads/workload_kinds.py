@@ -2,7 +2,7 @@
 place of a pod in a declared kind.
 
 On CREATE a pod has no name yet. Anyone can write labels and name a controller, so a gang counts a pod only if the
-controllers above it end at the workload (`webhook.gangs.roster`).
+controllers above it end at the workload (`webhook.gangs.members`).
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class WorkloadKinds:
         )
         self._set("pod_controllers", MappingProxyType(controllers))
         self._set("candidates", candidates)
-        self._set("known_controllers", frozenset(NO_GANGS | _OF_GROVE | views.keys() | candidates.keys()))
+        self._set("judged_controllers", frozenset(NO_GANGS | _OF_GROVE | views.keys() | candidates.keys()))
 
     def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)

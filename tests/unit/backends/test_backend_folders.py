@@ -8,11 +8,12 @@ from types import ModuleType
 
 import pytest
 
+from webhook.backends.base import Backend
 from webhook.backends.registry import BUILT_IN
-from webhook.validators.registry import Rule, collect
+from webhook.validators.registry import collect
 
 # The package of each backend, or its only module.
-HOMES = sorted(backend.__module__.removesuffix(".backend") for backend in BUILT_IN)
+HOMES = [backend.__module__.removesuffix(".backend") for backend in BUILT_IN]
 FOLDERS = [home for home in HOMES if hasattr(import_module(home), "__path__")]
 FILES = {"backend", "gangs", "pod_clique_sets", "pod_groups", "opted_in"}
 # Additional files of a scheduler, listed here with the reason.
@@ -38,13 +39,11 @@ def test_a_backend_has_the_files_of_its_neighbours(folder: str) -> None:
     assert set(modules_of(import_module(folder))) == FILES | MORE[folder.rpartition(".")[2]]
 
 
-@pytest.mark.parametrize("home", HOMES)
-def test_the_rule_list_of_a_backend_is_complete(home: str) -> None:
-    package = import_module(home)
-    modules = list(modules_of(package).values()) if home in FOLDERS else [package]
+@pytest.mark.parametrize("backend", BUILT_IN, ids=HOMES)
+def test_the_rule_list_of_a_backend_is_complete(backend: type[Backend]) -> None:
+    home = import_module(backend.__module__.removesuffix(".backend"))
+    modules = list(modules_of(home).values()) if home.__name__ in FOLDERS else [home]
     declared = {rule.id for rule in collect(*modules)}
-    backend = import_module(f"{home}.backend") if home in FOLDERS else package
-    rules: tuple[Rule, ...] = backend.RULES
-    listed = [rule.id for rule in rules]
+    listed = [rule.id for rule in backend.rules]
     assert declared == set(listed)
     assert len(set(listed)) == len(listed)

@@ -13,7 +13,7 @@ import pytest
 
 from tests.unit.admission.opted_in.worlds import EVERY
 from tests.unit.backends.kube_gangs import TREE, V1ALPHA2
-from tests.unit.shapes import workloads as shaped
+from tests.unit.workloads import workloads as shaped
 from tests.unit.worlds import rules, settings_of, validate
 from webhook.config.settings import Settings
 from webhook.model.capabilities import DISRUPTION_LABEL

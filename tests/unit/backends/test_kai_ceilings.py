@@ -8,7 +8,7 @@ import pytest
 
 from tests.texts import Text
 from tests.unit.fit.limited_gangs import gang, member, roles, too_low
-from tests.unit.shapes.workloads import ray_cluster, template, view, worker_group
+from tests.unit.workloads.workloads import ray_cluster, template, view, worker_group
 from webhook.backends.kai.backend import ceilings_of
 from webhook.backends.kai.gangs import project_queue
 from webhook.backends.kai.keys import QUEUE_FACTS, KaiSettings

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.backends.test_kai_podgrouper import KAI, MINIMUM, in_order, segmented, steps
-from tests.unit.shapes.workloads import deployment, mpi_job, pytorch_job, ray_cluster, template, view, worker_group
+from tests.unit.workloads.workloads import deployment, mpi_job, pytorch_job, ray_cluster, template, view, worker_group
 from webhook.backends.kai.podgrouper import grouping_of, pod_groups_of
 from webhook.model.quantity import Version
 from webhook.model.reading import Manifest

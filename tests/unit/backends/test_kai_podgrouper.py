@@ -10,7 +10,7 @@ import pytest
 from tests.unit.admission.opted_in.worlds import EVERY, known, validate
 from tests.unit.backends.test_kai_packing import KNOWN, packed
 from tests.unit.fit.shapes import drawn
-from tests.unit.shapes.workloads import mpi_job, pytorch_job, ray_cluster, ray_job, template, view, worker_group
+from tests.unit.workloads.workloads import mpi_job, pytorch_job, ray_cluster, ray_job, template, view, worker_group
 from tests.unit.worlds import settings_of
 from webhook.fit.gang_shapes import shapes_of_workload
 from webhook.model.findings import Action

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.admission.opted_in.worlds import known, validate
-from tests.unit.shapes.workloads import (
+from tests.unit.workloads.workloads import (
     deployment,
     mpi_job,
     pytorch_job,

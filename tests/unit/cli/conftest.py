@@ -116,7 +116,7 @@ def answer_for_the_cluster(
         return await cluster.handle_async_request(request)
 
     reached = access.Access("https://cluster", NO_TLS, lambda: None)
-    monkeypatch.setattr(access, "find", lambda *_: reached)
+    monkeypatch.setattr(access, "find_access", lambda *_: reached)
     monkeypatch.setattr(httpx.AsyncHTTPTransport, "handle_async_request", sent)
     monkeypatch.setattr(PooledTransport, "send", HttpxTransport(reached).send)
     play_time(monkeypatch, start)

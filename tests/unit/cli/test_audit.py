@@ -9,11 +9,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.unit.audit.stored_objects import RULE, stored_set
 from tests.unit.cli.conftest import CONFIG, Run, answer_for_the_cluster
 from tests.unit.cli.gang_cluster import quiet
 from tests.unit.cli.test_gangs_there import context, installed
 from tests.unit.cluster.scripted import failure
+from tests.unit.operations.stored_objects import RULE, stored_set
 from tests.unit.reconciler.cluster import WritableWorld
 
 __all__ = ["quiet"]

@@ -38,7 +38,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Reads:
         pass
 
     monkeypatch.setattr(client, "reach", reached)
-    monkeypatch.setattr(access, "find", lambda *_: access.Access("https://c", NO_TLS, lambda: None))
+    monkeypatch.setattr(access, "find_access", lambda *_: access.Access("https://c", NO_TLS, lambda: None))
 
     def reads(snapshot: Snapshot) -> None:
         async def read(settings: Settings, _: access.Access, namespace: str) -> Snapshot:

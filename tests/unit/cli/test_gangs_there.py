@@ -9,8 +9,8 @@ import pytest
 from tests.unit.cli.conftest import CONFIG, Run
 from tests.unit.cli.gang_cluster import cluster, config, quiet
 from tests.unit.cluster.scripted import NO_TLS
-from tests.unit.doctor.test_installed import manifests
-from tests.unit.doctor.test_snapshot import OWN
+from tests.unit.operations.test_installed import manifests
+from tests.unit.operations.test_snapshot import OWN
 from tests.unit.reconciler.cluster import WritableWorld
 from tests.unit.reconciler.grove import grove_pod, put_pods
 from webhook.cluster import access
@@ -29,7 +29,7 @@ def installed(cluster: WritableWorld, content: str) -> None:
 def context(monkeypatch: pytest.MonkeyPatch, namespace: str) -> None:
     """Let the kubeconfig's context name this namespace."""
     reached = access.Access("https://cluster", NO_TLS, lambda: None, namespace=namespace)
-    monkeypatch.setattr(access, "find", lambda *_: reached)
+    monkeypatch.setattr(access, "find_access", lambda *_: reached)
 
 
 def test_gangs_are_judged_by_the_installed_configuration(rollcall: Run, cluster: WritableWorld) -> None:
@@ -91,7 +91,7 @@ def test_a_cluster_that_does_not_answer_is_one_line(
     rollcall: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nowhere = access.Access("https://127.0.0.1:1", NO_TLS, lambda: None)
-    monkeypatch.setattr(access, "find", lambda *_: nowhere)
+    monkeypatch.setattr(access, "find_access", lambda *_: nowhere)
     commands = (["gangs"], ["gangs", "ungate", "--all"], ["explain", "pcs/demo"], ["doctor"], ["certs", "status"])
     for command in commands:
         ran = rollcall(*command)

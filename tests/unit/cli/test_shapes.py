@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tests.unit.cli.conftest import Run, unframed
-from tests.unit.shapes.workloads import (
+from tests.unit.workloads.workloads import (
     declared,
     dynamo_deployment,
     dynamo_service,

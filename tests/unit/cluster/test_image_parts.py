@@ -14,9 +14,9 @@ LEFT_OUT = re.compile(r"kubernetes\.(aio|client\.api)(\.|$)|kubernetes\.client\.
 _READ = """
 import sys
 from pathlib import Path
-from webhook.cluster.access import find
+from webhook.cluster.access import find_access
 for kubeconfig in sys.argv[1:]:
-    print(find(Path(kubeconfig), None).authorization())
+    print(find_access(Path(kubeconfig), None).authorization())
 print(*(name for name in sys.modules if f"{name}.".startswith("kubernetes.")))
 """
 

@@ -47,7 +47,7 @@ def _as_stored(_: Any) -> Any:
     return classmethod(lambda cls, spec, *, stored, resources=(): original(cls, spec, stored=True, resources=resources))
 
 
-@trap(2, Mutant("webhook.fit.pod_needs.Eligibility.of", _as_stored))
+@trap(2, Mutant("webhook.fit.pod_needs.Eligibility.from_spec", _as_stored))
 def admission_adds_a_toleration_for_an_extended_resource_and_those_of_a_runtime_class() -> None:
     gpus = node(amounts={GPU: "8"}, taints=[taint(GPU, value="present")])
     may_start(of(pods(1, {GPU: "1"}, limits={GPU: "1"})), gpus)
@@ -263,7 +263,7 @@ def host_ports_of_other_addresses_protocols_or_init_containers_are_no_conflict()
     may_start(of(pods(2, initContainers=[init], containers=[_with("main", "1")])), node())
 
 
-@trap(48, Mutant("webhook.fit.packing.PodReading.under", lambda _: lambda self, settings: self))
+@trap(48, Mutant("webhook.fit.packing.PodReading.restrict", lambda _: lambda self, settings: self))
 def a_filter_that_the_profile_disables_is_not_checked() -> None:
     def without(*plugins: str) -> FitSettings:
         return replace(FIXED, disabled_filters=frozenset(plugins))

@@ -12,8 +12,8 @@ import httpx
 import pytest
 from structlog.testing import capture_logs
 
-from tests.unit.audit.stored_objects import stored_set
 from tests.unit.cluster.scripted import failure
+from tests.unit.operations.stored_objects import stored_set
 from tests.unit.reconciler.cluster import POD_GROUPS, SERVED, Answer, WritableWorld
 from tests.unit.reconciler.running_reconciler import GROUPS, put_gang, running, sample, workload
 from tests.unit.worlds import koordinator

@@ -10,7 +10,7 @@ import httpx
 from tests.unit.reconciler.cluster import POD_GROUPS, PODS, SERVED, WritableWorld
 from tests.unit.reconciler.opted_in_workloads import GATE, JOB_PATH, job, job_pod, put_workload
 from tests.unit.reconciler.running_reconciler import GROUPS, names, running
-from tests.unit.shapes.workloads import pod_of, ray_cluster, worker_group
+from tests.unit.workloads.workloads import pod_of, ray_cluster, worker_group
 from tests.waiting import until
 from webhook.config.defaults import built_in_shapes
 from webhook.gangs.health import GangState

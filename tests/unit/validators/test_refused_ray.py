@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.shapes.workloads import ray_cluster, ray_job, template, worker_group, workload
+from tests.unit.workloads.workloads import ray_cluster, ray_job, template, worker_group, workload
 from tests.unit.worlds import settings_of
 from webhook.model.facts import NO_FACTS
 from webhook.model.reading import Manifest
