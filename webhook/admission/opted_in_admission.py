@@ -20,21 +20,9 @@ from webhook.admission.opinion import gang_context
 from webhook.admission.workload_admission import WorkloadAdmission
 from webhook.admission.workload_fit import makes_new_gangs
 from webhook.config.settings import CHOICE_BOUND, Profile, Settings
+from webhook.model import claims
 from webhook.model.admission_request import ALLOWED, KUEUE_CONTROLLERS, Operation, Request, Verdict, value_at
 from webhook.model.capabilities import SUPPORTED, Support, capabilities_of_pod, unsupported
-from webhook.model.claims import (
-    GANG_MINIMUM,
-    KOORDINATOR_GANG,
-    SYSTEM_OF_SCHEDULER,
-    SYSTEMS,
-    Claim,
-    GroupName,
-    claims_on,
-    groups_in_pod,
-    pods_gang,
-    reader_of,
-    scheduler_of,
-)
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import LABELS, METADATA, ROOT, SPEC, FieldPath, Item
 from webhook.model.findings import Action, Finding, Omission, OmissionReason, Unjudged, shown
@@ -365,28 +353,30 @@ def _omission_of_claimed(
     """Returns why a workload whose pods are in a gang of something else is not judged; None if they are in none."""
     grouped = None
     for template in workload.templates:
-        groups = tuple(groups_in_pod(template))
-        claim = groups[0].claim if groups else next(claims_on(template), None)
+        groups = tuple(claims.groups_in_pod(template))
+        claim = groups[0].claim if groups else next(claims.claims_on(template), None)
         if claim is None:
             continue
-        gang = pods_gang(template)
+        gang = claims.pods_gang(template)
         is_described = gang is not None and (workload.namespace, gang.name) in (facts.pods_gangs or {})
-        of_koordinator = SYSTEM_OF_SCHEDULER.get(scheduler_of(template)) == "Koordinator"
+        of_koordinator = claims.SYSTEM_OF_SCHEDULER.get(claims.scheduler_of(template)) == "Koordinator"
         judged = [
             group
             for group in groups
             if group.name in (facts.file_groups or {}).get((group.system, workload.namespace), {})
-            and (SYSTEMS[group.system].api_group, POD_GROUP) in settings.judging
+            and (claims.SYSTEMS[group.system].api_group, POD_GROUP) in settings.judging
         ]
         if judged:
             grouped = grouped or judged[0]
         elif gang is not None and is_described and of_koordinator:
             why = f"its pods describe their gang {shown(gang.name)} for Koordinator, and only its minimum is judged"
-            remedy = f"write a PodGroup and name it by {SYSTEMS[claim.system].mark}, or add the label {label} instead"
+            remedy = (
+                f"write a PodGroup and name it by {claims.SYSTEMS[claim.system].mark}, or add the label {label} instead"
+            )
             return Omission(claim.path, OmissionReason.GROUP_MISSING, why, remedy)
         elif gang is not None and of_koordinator:
             why = f"its pods name the gang {shown(gang.name)} of Koordinator, and none states its minimum"
-            remedy = f'set {GANG_MINIMUM} on them, such as "2", or add the label {label} instead'
+            remedy = f'set {claims.GANG_MINIMUM} on them, such as "2", or add the label {label} instead'
             return Omission(claim.path, OmissionReason.GROUP_MISSING, why, remedy)
         else:
             return _omission_without_group(claim, groups, settings, label)
@@ -397,8 +387,10 @@ def _omission_of_claimed(
     return Omission(grouped.claim.path, OmissionReason.GANG_ELSEWHERE, why, remedy)
 
 
-def _omission_without_group(claim: Claim, groups: tuple[GroupName, ...], settings: Settings, label: str) -> Omission:
-    system = SYSTEMS[claim.system]
+def _omission_without_group(
+    claim: claims.Claim, groups: tuple[claims.GroupName, ...], settings: Settings, label: str
+) -> Omission:
+    system = claims.SYSTEMS[claim.system]
     if not groups:
         why = (
             f"{claim.path} says that something else makes the gang of its pods for {claim.system}, and no rule reads it"
@@ -412,7 +404,7 @@ def _omission_without_group(claim: Claim, groups: tuple[GroupName, ...], setting
         if system.scheduler == DEFAULT_SCHEDULER:
             enable = f"turn on gangScheduling in the profile of {system.scheduler}"
         remedy = f"{enable} and give that PodGroup, or add the label {label} instead of the name"
-    elif claim.key == KOORDINATOR_GANG:
+    elif claim.key == claims.KOORDINATOR_GANG:
         remedy = f"set their schedulerName to {system.scheduler}, or add the label {label} instead"
     return Omission(claim.path, OmissionReason.GROUP_MISSING, why, remedy)
 
@@ -457,17 +449,17 @@ def gang_support(workload: OptedInWorkload, profile: Profile, kinds: WorkloadKin
     backend, kind = profile.backend, kinds.grouped_as(workload)
     train_job = isinstance(workload, JobSet) and train_job_of(workload) is not None
     for template in workload.templates:
-        for claim in claims_on(template):
+        for claim in claims.claims_on(template):
             if claim.system in backend.reads_claims_of:
                 return SUPPORTED
             # For a TrainJob the mark is in no file: a plugin of Trainer adds it.
             where = "its runtime" if train_job else claim.path
             why = f"{where} says that {claim.system} has claimed its pods, and {profile.name} does not read that"
-            return unsupported(why, f"choose {reader_of(claim.system)}, which reads it, or remove it")
+            return unsupported(why, f"choose {claims.reader_of(claim.system)}, which reads it, or remove it")
     if workload.crd and (left := next((leaf for leaf in workload.leaves() if not leaf.is_made), None)) is not None:
         if left.system and left.system not in backend.reads_claims_of:
             why = f"{left.why}, and {profile.name} does not read it"
-            return unsupported(why, f"choose {reader_of(left.system)}, which reads it")
+            return unsupported(why, f"choose {claims.reader_of(left.system)}, which reads it")
         is_read = isinstance(workload, ShapedWorkload) and workload.shape.operator.minimum is not None
         return SUPPORTED if left.system and is_read else None
     return _gang_made(workload, profile, kind)
@@ -496,7 +488,9 @@ def topology_support(readers: Iterable[str], profile: Profile) -> Support:
     """Returns whether the scheduler of `profile` is the reader of all annotations that ask for topology."""
     for reader in readers:
         if reader not in profile.backend.reads_claims_of:
-            return unsupported(f"only {reader} reads the annotation", f"remove it, or choose {reader_of(reader)}")
+            return unsupported(
+                f"only {reader} reads the annotation", f"remove it, or choose {claims.reader_of(reader)}"
+            )
     return SUPPORTED
 
 

@@ -14,34 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from webhook.cli.options import (
-    DEFAULT,
-    NO_FILE,
-    Configuration,
-    ConfigurationOrInstalled,
-    Facts,
-    Grove,
-    Inputs,
-    JudgingConfiguration,
-    Kubeconfig,
-    KubeContext,
-    Kubernetes,
-    Live,
-    NamespaceOfNamed,
-    ReferenceFormat,
-    ReferenceOutput,
-    Scheduler,
-    SchemaFiles,
-    assume_release,
-    configured,
-    connected,
-    console,
-    facts_of_options,
-    judging_configuration,
-    judging_files,
-    read_cluster_facts,
-    settings_of,
-)
+from webhook.cli import options
 from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, tell
 from webhook.errors import Inexpressible, InputError
 from webhook.model.fields import meant
@@ -80,17 +53,17 @@ def explain(  # noqa: PLR0913 - one parameter for each option
         ),
     ],
     *,
-    scheduler: Scheduler = None,
-    facts: Facts = None,
-    kubernetes: Kubernetes = None,
-    schemas: SchemaFiles = None,
-    live: Live = False,
-    config: ConfigurationOrInstalled = None,
-    grove: Grove = None,
+    scheduler: options.Scheduler = None,
+    facts: options.Facts = None,
+    kubernetes: options.Kubernetes = None,
+    schemas: options.SchemaFiles = None,
+    live: options.Live = False,
+    config: options.ConfigurationOrInstalled = None,
+    grove: options.Grove = None,
     output: PictureOutput = Picture.TEXT,
-    namespace: NamespaceOfNamed = None,
-    kubeconfig: Kubeconfig = None,
-    context: KubeContext = None,
+    namespace: options.NamespaceOfNamed = None,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.KubeContext = None,
 ) -> None:
     """Show which schedulers could run a workload, what stops each of the others, and the smallest edit that would help.
     For gang objects written by hand: whether their trees can ever start. For a PodGang, Job, JobSet or LeaderWorkerSet
@@ -138,10 +111,10 @@ def explain(  # noqa: PLR0913 - one parameter for each option
     from webhook.cli.options import documents_of
     from webhook.offline.fact_files import add_field_names
 
-    config = judging_configuration(command, config)
-    settings = settings_of(config, scheduler, grove)
-    cluster_facts = assume_release(
-        kubernetes, facts_of_options(facts, settings, kubeconfig, context, live=live), settings
+    config = options.judging_configuration(command, config)
+    settings = options.settings_of(config, scheduler, grove)
+    cluster_facts = options.assume_release(
+        kubernetes, options.facts_of_options(facts, settings, kubeconfig, context, live=live), settings
     )
     documents = documents_of(paths)
     cluster_facts = add_field_names(cluster_facts, schemas or ())
@@ -159,11 +132,11 @@ def fit(  # noqa: PLR0913 - one parameter for each option
         ),
     ],
     *,
-    scheduler: Scheduler = None,
-    facts: Facts = None,
-    kubernetes: Kubernetes = None,
-    live: Live = False,
-    config: ConfigurationOrInstalled = None,
+    scheduler: options.Scheduler = None,
+    facts: options.Facts = None,
+    kubernetes: options.Kubernetes = None,
+    live: options.Live = False,
+    config: options.ConfigurationOrInstalled = None,
     effort: Annotated[
         int, typer.Option(min=1, max=10_000, metavar="N", help="Spend N times the work of admission on each gang.")
     ] = 1,
@@ -174,9 +147,9 @@ def fit(  # noqa: PLR0913 - one parameter for each option
         ),
     ] = False,
     output: PictureOutput = Picture.TEXT,
-    namespace: NamespaceOfNamed = None,
-    kubeconfig: Kubeconfig = None,
-    context: KubeContext = None,
+    namespace: options.NamespaceOfNamed = None,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.KubeContext = None,
 ) -> None:
     """Say whether the gangs of a workload can ever start, and whether there is room for them now.
 
@@ -212,15 +185,15 @@ def fit(  # noqa: PLR0913 - one parameter for each option
             refused = "--facts, --live and --kubernetes are for manifests: KIND/NAME reads the cluster"
             raise typer.BadParameter(refused)
         access = connected(kubeconfig, context)
-        settings = judging_files(settings_there(config, access), scheduler)
+        settings = options.judging_files(settings_there(config, access), scheduler)
         documents = read_documents(references, namespace, access)
-        cluster_facts = add_occupied_room(read_cluster_facts(settings, access), access)
+        cluster_facts = add_occupied_room(options.read_cluster_facts(settings, access), access)
     else:
         if namespace is not None:
             raise typer.BadParameter("--namespace is for KIND/NAME, not for manifests")
-        settings = settings_of(judging_configuration(command, config), scheduler)
-        cluster_facts = assume_release(
-            kubernetes, facts_of_options(facts, settings, kubeconfig, context, live=live), settings
+        settings = options.settings_of(options.judging_configuration(command, config), scheduler)
+        cluster_facts = options.assume_release(
+            kubernetes, options.facts_of_options(facts, settings, kubeconfig, context, live=live), settings
         )
         documents = documents_of(paths)
         if live:
@@ -236,13 +209,13 @@ class Syntax(StrEnum):
 
 
 def render(  # noqa: PLR0913 - one parameter for each option
-    paths: Inputs,
+    paths: options.Inputs,
     *,
-    scheduler: Scheduler = None,
-    facts: Facts = None,
-    kubernetes: Kubernetes = None,
-    config: JudgingConfiguration = None,
-    grove: Grove = None,
+    scheduler: options.Scheduler = None,
+    facts: options.Facts = None,
+    kubernetes: options.Kubernetes = None,
+    config: options.JudgingConfiguration = None,
+    grove: options.Grove = None,
     output: Annotated[Syntax, typer.Option("--output", "-o", help="What to print.")] = Syntax.YAML,
 ) -> None:
     """Print what a workload would get: its gang objects and one stamped pod for each gang.
@@ -270,7 +243,7 @@ def render(  # noqa: PLR0913 - one parameter for each option
     """
     from webhook.cli.rendering import print_rendered
 
-    raise typer.Exit(print_rendered(paths, facts, kubernetes, settings_of(config, scheduler, grove), output))
+    raise typer.Exit(print_rendered(paths, facts, kubernetes, options.settings_of(config, scheduler, grove), output))
 
 
 def rules(
@@ -281,11 +254,12 @@ def rules(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help=f"A RollcallConfiguration whose rules are listed, with their actions; `{NO_FILE}` for every rule.",
-            show_default=DEFAULT,
+            help=f"A RollcallConfiguration whose rules are listed, with their actions; `{options.NO_FILE}` for "
+            "every rule.",
+            show_default=options.DEFAULT,
         ),
     ] = None,
-    output: ReferenceOutput = ReferenceFormat.TEXT,
+    output: options.ReferenceOutput = options.ReferenceFormat.TEXT,
 ) -> None:
     """List the rules, or show one with its reason, its source and its examples.
 
@@ -309,9 +283,9 @@ def facts(
     folder: Annotated[
         Path, typer.Option("--output", "-o", metavar="DIR", help="The folder to write.", show_default=False)
     ],
-    config: Configuration = None,
-    kubeconfig: Kubeconfig = None,
-    context: KubeContext = None,
+    config: options.Configuration = None,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.KubeContext = None,
 ) -> None:
     """Write what rules may ask about in a cluster into a folder, for `--facts` of `check`, `explain`, `fit`, `render`
     and `serve`.
@@ -337,8 +311,8 @@ def facts(
     from webhook.offline.yaml_and_json import as_compact_yaml_text
     from webhook.operations.cluster_facts import projections_of, read_cluster
 
-    projections = projections_of(configured(config))
-    read = asyncio.run(read_cluster(connected(kubeconfig, context), projections))
+    projections = projections_of(options.configured(config))
+    read = asyncio.run(read_cluster(options.connected(kubeconfig, context), projections))
     removed = write_folder(folder, {kind.name: as_compact_yaml_text(kind.manifest) for kind in read.kinds})
     for kind in read.kinds:
         more = f", {kind.left_out} left out because they cannot be read" if kind.left_out else ""
@@ -361,7 +335,7 @@ def root() -> None:
 
 
 @shapes_app.command(name="list")
-def list_shapes(config: Configuration = None) -> None:
+def list_shapes(config: options.Configuration = None) -> None:
     """List the declared kinds: those that are built in, and those of a configuration.
 
     **Examples**
@@ -374,7 +348,7 @@ def list_shapes(config: Configuration = None) -> None:
 
     from webhook.config.defaults import built_in_shapes
 
-    settings, built_in = configured(config), built_in_shapes()
+    settings, built_in = options.configured(config), built_in_shapes()
     table = Table(box=None, pad_edge=False)
     for title in ("NAME", "KIND", "GANG", "OPTED IN BY", "FROM"):
         table.add_column(title, no_wrap=title != "GANG")
@@ -386,7 +360,7 @@ def list_shapes(config: Configuration = None) -> None:
         by = "namespace or label" if shape.by_namespace else "label"
         row = (shape.name, kind, _gang(shape), by, origin)
         table.add_row(*map(Text, row))
-    out: Console = console()
+    out: Console = options.console()
     out.print(table)
 
 
@@ -476,7 +450,7 @@ def test(
     scheduler: Annotated[
         str, typer.Option(metavar="NAME", help="The scheduler that the samples are judged for.")
     ] = "koord-scheduler",
-    config: Configuration = None,
+    config: options.Configuration = None,
 ) -> None:
     """Show what a shape sees in workloads: their gangs, their parts, how a pod of each is known, and what is written.
 
@@ -496,7 +470,7 @@ def test(
     from webhook.offline.manifests import files_of, read_file
     from webhook.offline.worlds import one_world
 
-    settings = judging_files(configured(config), scheduler)
+    settings = options.judging_files(options.configured(config), scheduler)
     shapes = load_shapes(Path(shape)) if Path(shape).exists() else built_in_forms(_built_in_name(shape))
     settings = replace(settings, kinds=settings.kinds.add_declared(shapes))
     tested = {form.group_kind for form in shapes}

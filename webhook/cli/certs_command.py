@@ -11,16 +11,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from webhook.cli.options import (
-    Configuration,
-    Format,
-    Kubeconfig,
-    KubeContext,
-    Output,
-    OwnNamespace,
-    configured,
-    connected,
-)
+from webhook.cli import options
 from webhook.cli.output import REFUSED, as_json_text, tell
 from webhook.installation.names import NAMESPACE
 
@@ -85,11 +76,11 @@ def dev(
 @certs_app.command()
 def status(
     *,
-    config: Configuration = None,
-    kubeconfig: Kubeconfig = None,
-    context: KubeContext = None,
-    namespace: OwnNamespace = NAMESPACE,
-    output: Output = Format.TEXT,
+    config: options.Configuration = None,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.KubeContext = None,
+    namespace: options.OwnNamespace = NAMESPACE,
+    output: options.Output = options.Format.TEXT,
 ) -> None:
     """Show the certificates of a cluster: what the two Secrets contain, which authorities the API server trusts, and
     the step of a rotation.
@@ -105,10 +96,10 @@ def status(
     """
     from webhook.certificates.status import read_snapshot, status_of, status_text
 
-    settings = configured(config).certificates
-    snapshot = _run_with_client(connected(kubeconfig, context), lambda client: read_snapshot(client, namespace))
+    settings = options.configured(config).certificates
+    snapshot = _run_with_client(options.connected(kubeconfig, context), lambda client: read_snapshot(client, namespace))
     certificate_status = status_of(snapshot, settings)
-    if output is Format.JSON:
+    if output is options.Format.JSON:
         typer.echo(as_json_text(certificate_status))
     else:
         typer.echo("\n".join(status_text(certificate_status)))
@@ -121,9 +112,9 @@ def rotate(  # noqa: PLR0913 - one parameter for each option
     leaf: Annotated[bool, typer.Option("--leaf", help="Rotate only the serving certificate.")] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the rotation is done.")] = False,
     timeout: Annotated[int, typer.Option(min=1, metavar="SECONDS", help="How long --wait waits.")] = 1800,
-    kubeconfig: Kubeconfig = None,
-    context: KubeContext = None,
-    namespace: OwnNamespace = NAMESPACE,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.KubeContext = None,
+    namespace: options.OwnNamespace = NAMESPACE,
 ) -> None:
     """Replace a self-managed certificate now, whatever its age.
 
@@ -145,16 +136,16 @@ def rotate(  # noqa: PLR0913 - one parameter for each option
         before = await ask_for_rotation(client, namespace, authority=ca)
         return await until_rotated(client, namespace, before, timeout, tell) if wait else ""
 
-    done = _run_with_client(connected(kubeconfig, context), rotated)
+    done = _run_with_client(options.connected(kubeconfig, context), rotated)
     typer.echo(f"rotated: {done}" if done else "asked for")
 
 
 @certs_app.command()
 def verify(  # noqa: PLR0913 - one parameter for each option
     *,
-    kubeconfig: Kubeconfig = None,
-    context: KubeContext = None,
-    namespace: OwnNamespace = NAMESPACE,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.KubeContext = None,
+    namespace: options.OwnNamespace = NAMESPACE,
     cert: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A certificate in a file, PEM, instead of a cluster.")
     ] = None,
@@ -168,7 +159,7 @@ def verify(  # noqa: PLR0913 - one parameter for each option
             show_default="rollcall.NAMESPACE.svc",
         ),
     ] = None,
-    output: Output = Format.TEXT,
+    output: options.Output = options.Format.TEXT,
 ) -> None:
     """Check that the API server can trust the server: authorities, names and dates, with the same handshakes.
 
@@ -196,7 +187,7 @@ def verify(  # noqa: PLR0913 - one parameter for each option
     async def checked(client: Client) -> list[BundleCheck]:
         return await cluster_checks(client, await read_snapshot(client, namespace))
 
-    _report(_run_with_client(connected(kubeconfig, context), checked), output)
+    _report(_run_with_client(options.connected(kubeconfig, context), checked), output)
 
 
 def _run_with_client(access: Access, work: Callable[[Client], Awaitable[T]]) -> T:
@@ -218,11 +209,11 @@ def _run_with_client(access: Access, work: Callable[[Client], Awaitable[T]]) -> 
     return asyncio.run(run())
 
 
-def _report(checks: list[BundleCheck], output: Format) -> None:
+def _report(checks: list[BundleCheck], output: options.Format) -> None:
     from webhook.cli.output import NOT_EVALUATED
     from webhook.model.findings import printable
 
-    if output is Format.JSON:
+    if output is options.Format.JSON:
         typer.echo(as_json_text({"checks": [check.as_json() for check in checks]}))
     else:
         for check in checks:

@@ -7,17 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from webhook.cli.options import (
-    DEFAULT,
-    FILE_NAME,
-    NO_FILE,
-    Kubeconfig,
-    KubeContext,
-    OwnNamespace,
-    configured,
-    console,
-    judging_configuration,
-)
+from webhook.cli import options
 from webhook.cli.output import as_json_text
 from webhook.errors import FactsUnavailable, InputError
 from webhook.installation.names import NAMESPACE
@@ -43,7 +33,7 @@ def init(
         typer.Option(metavar="NAME", help="A scheduler of the cluster; the first is the default one. Repeatable."),
     ],
     *,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The file to write.")] = Path(FILE_NAME),
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The file to write.")] = Path(options.FILE_NAME),
     force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
 ) -> None:
     """Write a configuration to start from, and its JSON Schema beside it.
@@ -110,12 +100,13 @@ def show(
     command: typer.Context,
     *,
     config: Annotated[
-        Path | None, typer.Option(metavar="FILE", help=f"The file; `{NO_FILE}` for no file.", show_default=DEFAULT)
+        Path | None,
+        typer.Option(metavar="FILE", help=f"The file; `{options.NO_FILE}` for no file.", show_default=options.DEFAULT),
     ] = None,
     installed: Annotated[bool, typer.Option("--installed", help="The configuration of a cluster instead.")] = False,
-    kubeconfig: Kubeconfig = None,
-    context: KubeContext = None,
-    namespace: OwnNamespace = NAMESPACE,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.KubeContext = None,
+    namespace: options.OwnNamespace = NAMESPACE,
 ) -> None:
     """Print the effect of the configuration by which `check`, `explain`, `render` and `rules` judge here, or with
     `--installed` of the one that Rollcall runs with in a cluster.
@@ -139,7 +130,7 @@ def show(
         return
     if kubeconfig is not None or context is not None:
         raise typer.BadParameter("--kubeconfig and --context need --installed")
-    _print(configured(judging_configuration(command, config)))
+    _print(options.configured(options.judging_configuration(command, config)))
 
 
 @config_app.command()
@@ -162,6 +153,6 @@ def _print(settings: Settings) -> None:
     from webhook.cli.settings_text import settings_lines
     from webhook.cluster.clock import MACHINE_CLOCK
 
-    out = console()
+    out = options.console()
     for line in settings_lines(settings, MACHINE_CLOCK.now()):
         out.print(line, markup=False)

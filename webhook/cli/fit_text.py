@@ -29,18 +29,8 @@ from webhook.model.fields import FieldPath
 from webhook.model.findings import printable, shown
 from webhook.model.known_kinds import JOB_SETS, JOBS, LEADER_WORKER_SETS, POD, PODS, TRAIN_JOBS
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, Resource
+from webhook.offline import fit_report
 from webhook.offline.fact_files import FactRemark
-from webhook.offline.fit_report import (
-    DocumentFit,
-    FitEntry,
-    fits_in,
-    leaving_words,
-    now_words,
-    pods_of_gangs,
-    surplus_words,
-    table_of,
-    verdict_words,
-)
 from webhook.offline.judgement import kind_of, objects_in
 from webhook.offline.manifests import Document
 from webhook.offline.pictures import drawing, fit_picture, flowchart, tree_lines
@@ -168,15 +158,15 @@ _MOST_ROWS = 10
 _GAP = 2
 
 
-def print_entry(entry: FitEntry, out: Console) -> None:
+def print_entry(entry: fit_report.FitEntry, out: Console) -> None:
     """Prints one gang."""
     verdict = entry.verdict
     lead = Text.assemble("    ", (f"gang {printable(entry.gang)}", "bold"), f" ({entry.scheduler})")
     more = f" and {entry.more:,} more like it" if entry.more else ""
-    out.print(Text.assemble(lead, f"{more}: ", (verdict_words(verdict), _STYLES[verdict.answer])))
+    out.print(Text.assemble(lead, f"{more}: ", (fit_report.verdict_words(verdict), _STYLES[verdict.answer])))
     for name, value in _fields(entry):
         say(out, 2, f"{name:<4} {value}")
-    rows = table_of(entry.domains)
+    rows = fit_report.table_of(entry.domains)
     if rows:
         out.print()
         _print_table(rows, out)
@@ -187,7 +177,7 @@ def print_entry(entry: FitEntry, out: Console) -> None:
     out.print()
 
 
-def _fields(entry: FitEntry) -> Iterator[tuple[str, str]]:
+def _fields(entry: fit_report.FitEntry) -> Iterator[tuple[str, str]]:
     verdict, witness, now = entry.verdict, entry.verdict.witness, entry.now
     if witness is not None:
         yield "at", f"{witness.at}: {shown(witness.value)}"
@@ -196,16 +186,16 @@ def _fields(entry: FitEntry) -> Iterator[tuple[str, str]]:
     for cause in verdict.causes:
         yield ("but", f"not judged: {cause}") if verdict.answer is FitAnswer.FITS else ("why", cause)
     if entry.surplus is not None and not entry.never:
-        yield "but", surplus_words(entry.surplus, entry.scheduler)
+        yield "but", fit_report.surplus_words(entry.surplus, entry.scheduler)
     for assumption in verdict.assumptions if witness is not None else entry.relies_on:
         yield "if", assumption
     if entry.without_growth is not None:
         yield "now", f"does not fit the nodes that there are: {entry.without_growth.why}; the cluster may grow"
     elif now is not None and not entry.never:
-        yield "now", f"{now_words(now)} (an estimate)"
+        yield "now", f"{fit_report.now_words(now)} (an estimate)"
         if now.answer is RoomAnswer.SHORT:
-            for words in leaving_words(now):
-                yield "go", f"{words} would have to go"
+            for words in fit_report.leaving_words(now):
+                yield "evict", words
 
 
 def _print_table(rows: list[tuple[str, ...]], out: Console) -> None:
@@ -224,7 +214,7 @@ class JudgedDocument(NamedTuple):
     """What was found in one document."""
 
     document: Document
-    fit: DocumentFit
+    fit: fit_report.DocumentFit
 
     @property
     def place(self) -> Position:
@@ -251,7 +241,7 @@ def print_fits(
     return _code_of([document.fit for document in judged_documents], strict=strict)
 
 
-def _code_of(fits: list[DocumentFit], *, strict: bool) -> int:
+def _code_of(fits: list[fit_report.DocumentFit], *, strict: bool) -> int:
     """Returns the exit code: a gang that never fits counts before nothing that was judged, and that before something
     that is not known. Workloads that have begun, or that ask for no gang, do not count.
     """
@@ -269,10 +259,10 @@ def judge_documents(documents: list[Document], worlds: Worlds, settings: Setting
     """Returns what is found in each document. Raises `InputError`."""
     judged_documents: list[JudgedDocument] = []
     every = (raw for document in documents for raw, _ in objects_in(document.manifest))
-    pods = pods_of_gangs(raw for raw in every if kind_of(raw)[::2] == POD)
+    pods = fit_report.pods_of_gangs(raw for raw in every if kind_of(raw)[::2] == POD)
     for document in documents:
         try:
-            for fit in fits_in(document.manifest, worlds.facts_for(document), settings, effort, pods):
+            for fit in fit_report.fits_in(document.manifest, worlds.facts_for(document), settings, effort, pods):
                 if fit.broken is not None:
                     path, why = fit.broken
                     place = document.position(FieldPath((*fit.at.parts, *path.parts)))

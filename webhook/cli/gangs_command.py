@@ -7,16 +7,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from webhook.cli.options import (
-    CONTEXT_OR_ALL,
-    Format,
-    InstalledConfiguration,
-    Kubeconfig,
-    KubeContext,
-    Output,
-    console,
-    namespace_option,
-)
+from webhook.cli import options
 from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, as_json_text, tell
 
 if TYPE_CHECKING:
@@ -32,10 +23,12 @@ gangs_app = typer.Typer()
 def gangs(  # noqa: PLR0913 - one parameter for each option
     command: typer.Context,
     *,
-    config: InstalledConfiguration = None,
-    kubeconfig: Kubeconfig = None,
-    context: KubeContext = None,
-    namespace: Annotated[str | None, namespace_option("Only gangs of this namespace.", CONTEXT_OR_ALL)] = None,
+    config: options.InstalledConfiguration = None,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.KubeContext = None,
+    namespace: Annotated[
+        str | None, options.namespace_option("Only gangs of this namespace.", options.CONTEXT_OR_ALL)
+    ] = None,
     everywhere: Annotated[bool, typer.Option("--all-namespaces", "-A", help="The gangs of all namespaces.")] = False,
     held: Annotated[bool, typer.Option("--held", help="Only gangs that have not started.")] = False,
     lost: Annotated[
@@ -43,7 +36,7 @@ def gangs(  # noqa: PLR0913 - one parameter for each option
         typer.Option("--lost", help="Only gangs that had started and lost pods: since when, why, and what is idle."),
     ] = False,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Then print each gang that changes.")] = False,
-    output: Output = Format.TEXT,
+    output: options.Output = options.Format.TEXT,
 ) -> None:
     """Show the gangs of a cluster: how many of the pods that a gang needs to start are on nodes, and why it does not
     start.
@@ -93,7 +86,7 @@ class _Choice(NamedTuple):
         return "" if self.namespace is None else f" in {self.namespace}"
 
 
-async def _show(settings: Settings, access: Access, choice: _Choice, output: Format) -> None:
+async def _show(settings: Settings, access: Access, choice: _Choice, output: options.Format) -> None:
     from webhook.cli.gang_text import GangTable, print_losses
     from webhook.cluster.logs import configure
     from webhook.gangs.gang_view import looking
@@ -101,14 +94,14 @@ async def _show(settings: Settings, access: Access, choice: _Choice, output: For
     configure()
     async with looking(settings, access) as look:
         gangs = await _chosen_gangs(look, choice)
-        if output is Format.JSON and not choice.watch:
+        if output is options.Format.JSON and not choice.watch:
             typer.echo(as_json_text({"gangs": [gang.as_json() for gang in gangs]}))
             return
         if choice.lost:
-            print_losses(gangs, console(), choice.where)
+            print_losses(gangs, options.console(), choice.where)
             return
-        table = GangTable(gangs, console())
-        if output is Format.TEXT:
+        table = GangTable(gangs, options.console())
+        if output is options.Format.TEXT:
             if not gangs and not choice.watch:
                 tell(f"no gangs{choice.where}")
             table.print(gangs)
@@ -119,7 +112,7 @@ async def _show(settings: Settings, access: Access, choice: _Choice, output: For
             return
         async for gang in look.changes(choice.namespace):
             # This includes a gang that has just started, because it was held before.
-            if output is Format.JSON:
+            if output is options.Format.JSON:
                 typer.echo(as_json_text(gang.as_json(), indent=None))
             else:
                 table.add(gang)
@@ -150,13 +143,13 @@ def ungate(
     names: Annotated[list[str] | None, typer.Argument(metavar="GANG", show_default=False)] = None,
     *,
     namespace: Annotated[
-        str | None, namespace_option("The namespace of the gangs.", "the context's; with --all every one")
+        str | None, options.namespace_option("The namespace of the gangs.", "the context's; with --all every one")
     ] = None,
     every: Annotated[
         bool, typer.Option("--all", help="Every gang of the namespace; without -n, of the cluster.")
     ] = False,
-    kubeconfig: Kubeconfig = None,
-    context: KubeContext = None,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.KubeContext = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show which pods have the gate.")] = False,
 ) -> None:
     """Remove Rollcall's gate (rollcall.dev/gang-sync) from the pods of gangs, whether or not their gang objects exist.
@@ -186,10 +179,10 @@ def ungate(
 def remedy(
     name: Annotated[str, typer.Argument(metavar="GANG", show_default=False)],
     *,
-    config: InstalledConfiguration = None,
-    kubeconfig: Kubeconfig = None,
-    context: KubeContext = None,
-    namespace: Annotated[str | None, namespace_option("The namespace of the gang.", "the context's")] = None,
+    config: options.InstalledConfiguration = None,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.KubeContext = None,
+    namespace: Annotated[str | None, options.namespace_option("The namespace of the gang.", "the context's")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the cause and the remedy.")] = False,
 ) -> None:
     """Do for one gang what `remedies:` of the configuration would have the reconciler do, whatever it says there.

@@ -23,7 +23,7 @@ from webhook.config.settings import Settings
 from webhook.errors import ConfigurationError, InputError, Problem
 from webhook.installation.chart_data import chart_data
 from webhook.installation.deployment import CONFIGURATION_FILE
-from webhook.installation.installed_objects import GENERATED, ConfigurationFile, kustomizations
+from webhook.installation.installed_objects import GENERATED, InstalledConfiguration, kustomizations
 from webhook.model.reading import Manifest
 from webhook.offline.yaml_and_json import as_compact_yaml_text, as_yaml_text
 
@@ -136,7 +136,9 @@ def _text(config: Path) -> str:
         raise InputError(str(config), str(error.strerror)) from None
 
 
-def _configured(text: str, mode: str, source: str, settings: Settings, shadows: Mapping[str, str]) -> ConfigurationFile:
+def _configured(
+    text: str, mode: str, source: str, settings: Settings, shadows: Mapping[str, str]
+) -> InstalledConfiguration:
     """Returns the configuration with that certificate mode: as its own text with its comments, if possible."""
     document = yaml.safe_load(text)
     expected = {**document, "certificates": {**(document.get("certificates") or {}), "mode": mode}}
@@ -144,4 +146,4 @@ def _configured(text: str, mode: str, source: str, settings: Settings, shadows: 
     if yaml.safe_load(edited) != expected:
         edited = as_yaml_text({"apiVersion": API_VERSION, "kind": KIND, **expected})
     files = {shadow.name: shadow.settings for shadow in settings.shadows if shadow.is_file}
-    return ConfigurationFile(edited, settings_from(expected, source, shadow_files=files), shadows)
+    return InstalledConfiguration(edited, settings_from(expected, source, shadow_files=files), shadows)

@@ -11,26 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from webhook.cli import options
 from webhook.cli.check_command import FailOns, Ignore, Select, Strict, failure_conditions, selection_of
-from webhook.cli.options import (
-    CONTEXT_OR_ALL,
-    Format,
-    InstalledConfiguration,
-    Kubeconfig,
-    KubeContext,
-    Output,
-    OwnNamespace,
-    ReferenceFormat,
-    configured,
-    connected,
-    console,
-    installed_in,
-    known_settings_there,
-    namespace_option,
-    namespace_there,
-    no_installed_settings,
-    settings_there,
-)
 from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, as_json_text, tell
 from webhook.installation.names import NAMESPACE
 
@@ -45,15 +27,15 @@ if TYPE_CHECKING:
 
 def doctor(
     *,
-    config: InstalledConfiguration = None,
-    kubeconfig: Kubeconfig = None,
-    context: KubeContext = None,
-    namespace: OwnNamespace = NAMESPACE,
+    config: options.InstalledConfiguration = None,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.KubeContext = None,
+    namespace: options.OwnNamespace = NAMESPACE,
     strict: Annotated[bool, typer.Option("--strict", help="Fail on warnings, too.")] = False,
     output: Annotated[
-        ReferenceFormat,
+        options.ReferenceFormat,
         typer.Option("--output", "-o", help="What to print; `markdown` is the list of checks, of no cluster."),
-    ] = ReferenceFormat.TEXT,
+    ] = options.ReferenceFormat.TEXT,
 ) -> None:
     """Check the installation in a cluster: what is wrong, why it matters and what to do.
 
@@ -72,7 +54,7 @@ def doctor(
     """
     from webhook.operations.checks import EVERY_CHECK
 
-    if output is ReferenceFormat.MARKDOWN:
+    if output is options.ReferenceFormat.MARKDOWN:
         from webhook.cli.operations_text import reference
 
         typer.echo(reference(EVERY_CHECK), nl=False)
@@ -80,18 +62,18 @@ def doctor(
     from webhook.operations.diagnosis import examine
     from webhook.operations.snapshot_reader import read_world
 
-    given = None if config is None else configured(config)
-    access = connected(kubeconfig, context)
-    settings, unknown = (given, "") if given else installed_in(access, namespace)
+    given = None if config is None else options.configured(config)
+    access = options.connected(kubeconfig, context)
+    settings, unknown = (given, "") if given else options.installed_in(access, namespace)
     diagnosis = examine(asyncio.run(read_world(settings, access, namespace)), EVERY_CHECK)
     if unknown:
-        tell(no_installed_settings(unknown))
-    if output is ReferenceFormat.JSON:
+        tell(options.no_installed_settings(unknown))
+    if output is options.ReferenceFormat.JSON:
         typer.echo(as_json_text(diagnosis.as_json(strict=strict)))
     else:
         from webhook.cli.operations_text import print_diagnosis
 
-        print_diagnosis(diagnosis, console())
+        print_diagnosis(diagnosis, options.console())
     if diagnosis.fails(strict=False):
         raise typer.Exit(REFUSED)
     if diagnosis.not_known:
@@ -133,9 +115,11 @@ def audit(  # noqa: PLR0913 - one parameter for each option
             "--config", metavar="NEW", help="Show what changes with this RollcallConfiguration.", show_default=False
         ),
     ] = None,
-    kubeconfig: Kubeconfig = None,
-    context: KubeContext = None,
-    namespace: Annotated[str | None, namespace_option("Only objects of this namespace.", CONTEXT_OR_ALL)] = None,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.KubeContext = None,
+    namespace: Annotated[
+        str | None, options.namespace_option("Only objects of this namespace.", options.CONTEXT_OR_ALL)
+    ] = None,
     everywhere: Annotated[bool, typer.Option("--all-namespaces", "-A", help="The objects of all namespaces.")] = False,
     fail_on: FailOns = None,
     strict: Strict = False,
@@ -172,10 +156,10 @@ def audit(  # noqa: PLR0913 - one parameter for each option
     from webhook.operations.audit_forms import fails
 
     fails_on, selection = failure_conditions(fail_on, strict=strict), selection_of(select, ignore)
-    new = None if config is None else configured(config)
-    access = connected(kubeconfig, context)
-    space = namespace_there(namespace, access, everywhere=everywhere)
-    settings = [settings_there(today, access)]
+    new = None if config is None else options.configured(config)
+    access = options.connected(kubeconfig, context)
+    space = options.namespace_there(namespace, access, everywhere=everywhere)
+    settings = [options.settings_there(today, access)]
     if as_scheduler is not None:
         new = force_scheduler(new or settings[0], as_scheduler, "--as", overrides=True)
     if new is not None:
@@ -226,7 +210,7 @@ def _print_audit(audit: Audit, fail_on: frozenset[FailOn], output: AuditFormat, 
 
     match output:
         case AuditFormat.TABLE:
-            print_audit(audit, console(), compared_with)
+            print_audit(audit, options.console(), compared_with)
         case AuditFormat.JSON:
             typer.echo(as_json_text(audit_as_json(audit, fail_on, compared_with)))
         case AuditFormat.SARIF:
@@ -264,10 +248,10 @@ def upgrade_plan(
     *,
     to: Targets = None,
     scheduler: Moves = None,
-    config: InstalledConfiguration = None,
-    kubeconfig: Kubeconfig = None,
-    context: KubeContext = None,
-    output: Output = Format.TEXT,
+    config: options.InstalledConfiguration = None,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.KubeContext = None,
+    output: options.Output = options.Format.TEXT,
 ) -> None:
     """Show what an upgrade of Grove, Kubernetes or a scheduler means for the living gangs of a cluster, and what to do
     before, in which order.
@@ -290,14 +274,14 @@ def upgrade_plan(
     upgrade = Upgrade(_targets(to or ()), _moves(scheduler or ()))
     if not upgrade.targets and not upgrade.moves:
         raise typer.BadParameter("say what is to be upgraded: --to PRODUCT=VERSION, or --scheduler FROM=TO")
-    access = connected(kubeconfig, context)
-    plan = planned(upgrade, asyncio.run(_present(known_settings_there(config, access), access)))
-    if output is Format.JSON:
+    access = options.connected(kubeconfig, context)
+    plan = planned(upgrade, asyncio.run(_present(options.known_settings_there(config, access), access)))
+    if output is options.Format.JSON:
         typer.echo(as_json_text(plan.as_json()))
     else:
         from webhook.cli.operations_text import print_plan
 
-        print_plan(plan, console())
+        print_plan(plan, options.console())
 
 
 def _targets(written: Iterable[str]) -> dict[Product, Release]:

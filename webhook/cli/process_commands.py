@@ -15,19 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from webhook.cli.options import (
-    ClientNames,
-    Configuration,
-    DryRun,
-    Facts,
-    Kubeconfig,
-    KubeContext,
-    ReferenceFormat,
-    ReferenceOutput,
-    configured,
-    facts_of,
-    namespace_option,
-)
+from webhook.cli import options
 from webhook.cli.output import as_json_text
 from webhook.cluster.sockets import EVERYWHERE, WILDCARDS
 from webhook.installation.names import NAMESPACE, NEXT_PORT, RECONCILER_PORT, SERVING_PORT
@@ -39,16 +27,16 @@ if TYPE_CHECKING:
 
 def serve(  # noqa: PLR0913 - one parameter for each option
     *,
-    config: Configuration = None,
+    config: options.Configuration = None,
     standalone: Annotated[
         bool,
         typer.Option(
             "--standalone", help="Run without a cluster: choose a scheduler for every object, make certificates."
         ),
     ] = False,
-    facts: Facts = None,
-    kubeconfig: Kubeconfig = None,
-    context: KubeContext = None,
+    facts: options.Facts = None,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.KubeContext = None,
     cert: Annotated[Path | None, typer.Option(metavar="FILE", help="The certificate, PEM.", show_default=False)] = None,
     key: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The key of the certificate, PEM.", show_default=False)
@@ -77,7 +65,7 @@ def serve(  # noqa: PLR0913 - one parameter for each option
             metavar="FILE", help="Callers must have a certificate of one of these authorities.", show_default=False
         ),
     ] = None,
-    client_name: ClientNames = None,
+    client_name: options.ClientNames = None,
     host: Annotated[
         str | None,
         typer.Option(
@@ -136,8 +124,8 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     address = host or ("127.0.0.1" if standalone else EVERYWHERE)
     places = {"--port": (address, port), "--health-port": (health_host or address, health_port)}
     _require_distinct_ports(places if next_cert is None else {**places, "--next-port": (address, next_port)})
-    settings = replace(configured(config), standalone=standalone)
-    cluster_facts = facts_of(facts, settings)
+    settings = replace(options.configured(config), standalone=standalone)
+    cluster_facts = options.facts_of(facts, settings)
 
     # These import FastAPI and uvicorn; imported here, so that other commands start faster.
     from webhook.certificates.files import CA_FILE, CERTIFICATE_FILE, KEY_FILE, development_pair
@@ -197,13 +185,13 @@ def _require_distinct_ports(places: dict[str, tuple[str, int]]) -> None:
 
 def reconcile(  # noqa: PLR0913 - one parameter for each option
     *,
-    config: Configuration = None,
-    kubeconfig: Kubeconfig = None,
-    context: KubeContext = None,
+    config: options.Configuration = None,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.KubeContext = None,
     namespace: Annotated[
-        str | None, namespace_option("Only gangs of this namespace, and no topologies.", "all")
+        str | None, options.namespace_option("Only gangs of this namespace, and no topologies.", "all")
     ] = None,
-    dry_run: DryRun = False,
+    dry_run: options.DryRun = False,
     once: Annotated[bool, typer.Option("--once", help="End when nothing is left to write; takes no lease.")] = False,
     lease_namespace: Annotated[
         str, typer.Option(metavar="NAME", help="The namespace of the Lease that elects the replica that writes.")
@@ -229,7 +217,7 @@ def reconcile(  # noqa: PLR0913 - one parameter for each option
     - `rollcall reconcile --config rollcall.yaml`
     - `rollcall reconcile --config rollcall.yaml --once --dry-run --namespace team-a`
     """
-    settings = configured(config)
+    settings = options.configured(config)
 
     # These import uvicorn and an HTTP client; imported here, so that other commands start faster.
     from webhook.cluster.access import find_access
@@ -266,7 +254,9 @@ def _listener(reconciler: Reconciler, place: tuple[str, int]) -> Listener:
     return Listener(place, create_app(reconciler.reasons_not_ready, metrics), connections, None)
 
 
-def metrics(*, config: Configuration = None, output: ReferenceOutput = ReferenceFormat.TEXT) -> None:
+def metrics(
+    *, config: options.Configuration = None, output: options.ReferenceOutput = options.ReferenceFormat.TEXT
+) -> None:
     """List the metrics of the server and of the reconciler, with their labels and the values that these can have.
 
     Without a configuration every scheduler is enabled.
@@ -280,10 +270,10 @@ def metrics(*, config: Configuration = None, output: ReferenceOutput = Reference
     # This command needs both processes; imported here, so that other commands start faster.
     from webhook.cli.metric_reference import metrics_of, reference, reference_settings
 
-    metric_families = metrics_of(reference_settings() if config is None else configured(config))
-    if output is ReferenceFormat.MARKDOWN:
+    metric_families = metrics_of(reference_settings() if config is None else options.configured(config))
+    if output is options.ReferenceFormat.MARKDOWN:
         typer.echo(reference(metric_families), nl=False)
-    elif output is ReferenceFormat.JSON:
+    elif output is options.ReferenceFormat.JSON:
         processes = {process: [family._asdict() for family in listed] for process, listed in metric_families.items()}
         typer.echo(as_json_text(processes))
     else:

@@ -15,25 +15,9 @@ from urllib.parse import quote, urlencode
 import httpx
 import orjson
 
-from webhook.cluster import spans
+from webhook.cluster import requests, spans
 from webhook.cluster.access import Access
 from webhook.cluster.clock import MACHINE_CLOCK, Clock
-from webhook.cluster.requests import (
-    JSON,
-    PAGE,
-    ApiRequest,
-    Reply,
-    Sending,
-    Transport,
-    Write,
-    check_redirect,
-    check_status,
-    page,
-    parsed,
-    received,
-    too_large,
-    warnings_in,
-)
 from webhook.errors import AnswerTooLarge, FactsUnavailable, Gone, RequestFailed
 from webhook.model.projections import Resource
 from webhook.model.reading import Malformed, mapping, sequence, text
@@ -56,7 +40,7 @@ class HttpxTransport:
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=8),
         )
 
-    async def send(self, sending: Sending) -> HttpxReply:
+    async def send(self, sending: requests.Sending) -> HttpxReply:
         """Sends a request. Raises `httpx.TransportError`, and what `Sending.allowed` raises."""
         extensions: dict[str, Any] = {} if self._server_name is None else {"sni_hostname": self._server_name}
         if sending.allowed is not None:
@@ -178,7 +162,7 @@ class Client:
         clock: Clock = MACHINE_CLOCK,
     ) -> None:
         """`pooled` is for thousands of requests. `transport` replaces the network in tests."""
-        self._transport: Transport
+        self._transport: requests.Transport
         if pooled and transport is None and access.proxy is None:
             # It takes 10 MB, which most processes do not need.
             from webhook.cluster.pooled_transport import PooledTransport  # noqa: PLC0415
@@ -196,13 +180,13 @@ class Client:
         self._asking = asyncio.Semaphore(REQUESTS_AT_ONCE)
         self._receiving = asyncio.Semaphore(_PAGES_AT_ONCE)
 
-    async def get(self, request: ApiRequest) -> ApiAnswer:
+    async def get(self, request: requests.ApiRequest) -> ApiAnswer:
         """Returns the answer to a request. Raises `RequestFailed`, or one of `NotFound`, `Gone`, `AnswerTooLarge` and
         `NotModified`.
         """
         return await self._get(request, MAX_ANSWER_BYTES)
 
-    async def _get(self, request: ApiRequest, most: int) -> ApiAnswer:
+    async def _get(self, request: requests.ApiRequest, most: int) -> ApiAnswer:
         headers = {"accept": request.accept}
         if request.etag is not None:
             headers["if-none-match"] = request.etag
@@ -215,8 +199,8 @@ class Client:
         *,
         namespace: str | None = None,
         selector: Mapping[str, str] | None = None,
-        limit: int = PAGE,
-        accept: str = JSON,
+        limit: int = requests.PAGE,
+        accept: str = requests.JSON,
     ) -> AsyncGenerator[Any, None]:
         """Yields the objects of a kind; `accept` may ask for metadata only. Raises `RequestFailed`."""
         pages = self.pages(resource, namespace=namespace, selector=selector, limit=limit, accept=accept)
@@ -230,8 +214,8 @@ class Client:
         *,
         namespace: str | None = None,
         selector: Mapping[str, str] | None = None,
-        limit: int = PAGE,
-        accept: str = JSON,
+        limit: int = requests.PAGE,
+        accept: str = requests.JSON,
         again: Callable[[RequestFailed], Awaitable[bool]] | None = None,
     ) -> AsyncGenerator[Page, None]:
         """Yields the objects of a kind, page by page. A caller that keeps no page has one in memory at a time: at most
@@ -243,7 +227,9 @@ class Client:
         token: str | None = None
         count = limit
         while True:
-            request = page(resource, namespace=namespace, limit=count, token=token, selector=selector, accept=accept)
+            request = requests.page(
+                resource, namespace=namespace, limit=count, token=token, selector=selector, accept=accept
+            )
             try:
                 async with self._receiving:
                     answer = await self._get(request, MAX_PAGE_BYTES if count > 1 else MAX_ANSWER_BYTES)
@@ -273,16 +259,16 @@ class Client:
             if token is None:
                 return
 
-    async def write(self, write: Write, allowed: Callable[[], None] | None = None) -> Any:
+    async def write(self, write: requests.Write, allowed: Callable[[], None] | None = None) -> Any:
         """Returns the object after a change. Raises `RequestFailed` or `NotFound`.
 
         `allowed` is called at the last moment and may raise: then the API server never gets the whole request.
         """
         return (await self.write_answer(write, allowed)).content
 
-    async def write_answer(self, write: Write, allowed: Callable[[], None] | None = None) -> ApiAnswer:
+    async def write_answer(self, write: requests.Write, allowed: Callable[[], None] | None = None) -> ApiAnswer:
         """Returns the whole answer to a change. See `write`."""
-        headers = {"accept": JSON, "content-type": write.content_type}
+        headers = {"accept": requests.JSON, "content-type": write.content_type}
         content = orjson.dumps(write.body)
         sending = await self._sending(write.method, write.path, write.params, headers, content, seconds=ANSWER_SECONDS)
         if allowed is not None:
@@ -291,12 +277,12 @@ class Client:
             sending = sending._replace(allowed=allowed)
         return await self._sent(sending, MAX_ANSWER_BYTES)
 
-    async def _sent(self, sending: Sending, most: int) -> ApiAnswer:
+    async def _sent(self, sending: requests.Sending, most: int) -> ApiAnswer:
         await self._turn()
         try:
             reply = await self._transport.send(sending)
             try:
-                content = await received(reply, most)
+                content = await requests.received(reply, most)
             finally:
                 await reply.aclose()
         except httpx.HTTPError as error:
@@ -304,7 +290,13 @@ class Client:
         finally:
             self._asking.release()
         _check(reply, content, sending)
-        return ApiAnswer(parsed(content), reply.header("etag"), reply.header("date"), warnings_in(reply), len(content))
+        return ApiAnswer(
+            requests.parsed(content),
+            reply.header("etag"),
+            reply.header("date"),
+            requests.warnings_in(reply),
+            len(content),
+        )
 
     async def _turn(self) -> None:
         """Waits until fewer than `REQUESTS_AT_ONCE` requests have a connection, and counts one more."""
@@ -326,7 +318,7 @@ class Client:
         through = "" if proxy is None else f" through the proxy {proxy.scheme}://{proxy.netloc.decode('ascii')}"
         return f"{_error_text(error)} ({self._access.url}{through})"
 
-    async def lines(self, request: ApiRequest) -> AsyncGenerator[bytes, None]:
+    async def lines(self, request: requests.ApiRequest) -> AsyncGenerator[bytes, None]:
         """Yields the lines of a watch until the server ends it. The first line is empty: the server has accepted the
         request.
 
@@ -338,14 +330,14 @@ class Client:
             reply = await self._transport.send(sending)
             try:
                 if reply.status != HTTPStatus.OK:
-                    content = await received(reply, MAX_ANSWER_BYTES)
+                    content = await requests.received(reply, MAX_ANSWER_BYTES)
                     _check(reply, content, sending)
                 rest = b""
                 yield rest
                 async for chunk in reply.chunks():
                     *whole, rest = (rest + chunk).split(b"\n")
                     if len(rest) > MAX_ANSWER_BYTES:
-                        raise AnswerTooLarge(too_large(MAX_ANSWER_BYTES))
+                        raise AnswerTooLarge(requests.too_large(MAX_ANSWER_BYTES))
                     for line in whole:
                         yield line
             finally:
@@ -368,13 +360,13 @@ class Client:
         content: bytes | None = None,
         *,
         seconds: float,
-    ) -> Sending:
+    ) -> requests.Sending:
         # Decompression would delay admissions, and the network is near.
         headers = {**headers, "accept-encoding": "identity", **spans.outgoing()}
         if (authorization := await self._authorization()) is not None:
             headers["authorization"] = authorization
         query = f"?{urlencode(params, quote_via=quote)}" if params else ""
-        return Sending(method, f"{self._path}{path}{query}", headers, content, seconds, self._connect_seconds)
+        return requests.Sending(method, f"{self._path}{path}{query}", headers, content, seconds, self._connect_seconds)
 
     async def _authorization(self) -> str | None:
         """Returns the value of the header; it is read again after `CREDENTIALS_KEPT_SECONDS`. Raises
@@ -402,7 +394,7 @@ class Client:
         return authorization
 
 
-def _check(reply: Reply, content: bytearray, sent: Sending) -> None:
+def _check(reply: requests.Reply, content: bytearray, sent: requests.Sending) -> None:
     """Returns if the answer to `sent` is a success. Otherwise raises the `RequestFailed` that says what it says,
     without our credentials: a proxy may quote what it refuses, and our text is written to logs and /readyz.
     """
@@ -411,8 +403,8 @@ def _check(reply: Reply, content: bytearray, sent: Sending) -> None:
             # A scheme, such as Bearer, and the credentials.
             if len(secret) > len("Negotiate"):
                 content = content.replace(secret.encode(), b"***")
-    check_redirect(reply.status, reply.header("location"))
-    check_status(reply.status, content, reply.header("retry-after"))
+    requests.check_redirect(reply.status, reply.header("location"))
+    requests.check_status(reply.status, content, reply.header("retry-after"))
 
 
 def _error_text(error: BaseException) -> str:
@@ -428,7 +420,7 @@ async def reach(access: Access, transport: httpx.AsyncBaseTransport | None = Non
     """Returns if the API server answers and accepts the credentials. Raises `FactsUnavailable`."""
     client = Client(access, transport, connect_seconds=REACH_SECONDS)
     try:
-        await client.get(ApiRequest("/version"))
+        await client.get(requests.ApiRequest("/version"))
     except RequestFailed as error:
         if error.code == HTTPStatus.UNAUTHORIZED:
             raise FactsUnavailable(f"the cluster {access.url} does not accept the credentials: {error}") from None

@@ -19,31 +19,10 @@ from pydantic import Field
 
 from webhook.backends.base import Backend
 from webhook.backends.registry import BackendClass, installed_backends
+from webhook.config import sections
 from webhook.config.defaults import built_in_kinds, built_in_shapes
 from webhook.config.exceptions_section import exceptions_from
 from webhook.config.kueue_section import KueueSection, kueue_settings
-from webhook.config.sections import (
-    API_VERSION,
-    FILE_PATTERN,
-    KIND,
-    CertificatesSection,
-    EnforcementSection,
-    EscapesSection,
-    FitSection,
-    GroveSection,
-    NamespaceSection,
-    ProfileSection,
-    RegistrationSection,
-    RollcallConfiguration,
-    SchedulerSection,
-    Section,
-    ServingSection,
-    TenancySection,
-    TracingSection,
-    fit_settings,
-    path_of,
-    read_section,
-)
 from webhook.config.settings import (
     Auditing,
     Certificates,
@@ -72,11 +51,11 @@ from webhook.validators.registry import Rule
 from webhook.workloads.kueue_integration import CheckMode
 from webhook.workloads.workload_kinds import WorkloadKinds
 
-S = TypeVar("S", bound=Section)
+S = TypeVar("S", bound=sections.Section)
 MOST_SHAPES = 64
 
 
-class WorkloadsSection(Section):
+class WorkloadsSection(sections.Section):
     """The kinds of workloads. `disabled` are names of built-in shapes whose kinds are not used. `shapes` are
     WorkloadShapes; those of the kind of a built-in shape replace all built-in shapes of that kind.
     """
@@ -94,8 +73,10 @@ def workload_kinds(raw: object, problems: list[Problem], documents: Iterable[obj
     for index, name in enumerate(section.disabled):
         if name not in built_in:
             why = f"is not a built-in shape{meant(name, built_in)}"
-            problems.append(Problem(path_of(("disabled", index), "workloads"), name, why, tuple(built_in)))
-    written = [(path_of(("shapes", index), "workloads"), document) for index, document in enumerate(section.shapes)]
+            problems.append(Problem(sections.path_of(("disabled", index), "workloads"), name, why, tuple(built_in)))
+    written = [
+        (sections.path_of(("shapes", index), "workloads"), document) for index, document in enumerate(section.shapes)
+    ]
     written += [(f"documents[{index}]", document) for index, document in enumerate(documents)]
     read = [(path, shape) for path, document in written if (shape := read_shape(document, path, problems)) is not None]
     shapes = [shape for _, shape in read]
@@ -108,7 +89,7 @@ def workload_kinds(raw: object, problems: list[Problem], documents: Iterable[obj
     )
 
 
-class AuditSection(Section):
+class AuditSection(sections.Section):
     """With `openReports` the reconciler judges everything that is stored every `everyMinutes`, by the rules of today,
     and keeps a Report of openreports.io in each namespace with findings.
     """
@@ -118,7 +99,7 @@ class AuditSection(Section):
     everyMinutes: Annotated[int, Field(ge=5, le=10_080)] = 60
 
 
-class RemediesSection(Section):
+class RemediesSection(sections.Section):
     """Which causes the reconciler remedies, none by default: gangs that their scheduler has `forgotten`, an
     `objectLeft` by an earlier gang, pods that have an `oldMembership`, and pods that keep the `groveGate` because Grove
     has not noticed them. A cause must last for `settleSeconds`. After a remedy the gang is left alone for
@@ -136,12 +117,12 @@ class RemediesSection(Section):
 MOST_SHADOWS = 4
 
 
-class ShadowFileSection(Section):
+class ShadowFileSection(sections.Section):
     """Another configuration file by its name. It is a file in the folder of this one, as the files of a ConfigMap
     are.
     """
 
-    config: Annotated[str, Field(pattern=FILE_PATTERN)]
+    config: Annotated[str, Field(pattern=sections.FILE_PATTERN)]
 
 
 class ShadowEntry(NamedTuple):
@@ -155,7 +136,7 @@ def shadow_file_names(document: object) -> Iterator[str]:
     """Yields the names of the files that the section of a configuration refers to, if they can be names of files."""
     entries = document.get("shadow") if isinstance(document, dict) else None
     for entry in entries if isinstance(entries, list) else ():
-        section = read_section(ShadowFileSection, entry, "", []) if isinstance(entry, dict) else None
+        section = sections.read_section(ShadowFileSection, entry, "", []) if isinstance(entry, dict) else None
         if section is not None:
             yield section.config
 
@@ -185,7 +166,7 @@ def read_shadows(
 
 def _read_entry(raw: object, path: str, files: Mapping[str, Settings], problems: list[Problem]) -> ShadowEntry | None:
     if isinstance(raw, dict):
-        section = read_section(ShadowFileSection, raw, path, problems)
+        section = sections.read_section(ShadowFileSection, raw, path, problems)
         if section is None:
             return None
         if section.config not in files:
@@ -200,7 +181,7 @@ def _read_entry(raw: object, path: str, files: Mapping[str, Settings], problems:
     if raw not in backends:
         problems.append(Problem(path, raw, f"is not a scheduler with a backend{meant(raw, backends)}", backends))
         return None
-    if not re.fullmatch(FILE_PATTERN, raw):
+    if not re.fullmatch(sections.FILE_PATTERN, raw):
         problems.append(Problem(path, raw, "is too long for the name of an audit annotation"))
         return None
     return ShadowEntry(raw)
@@ -233,20 +214,20 @@ def settings_from(
     """
     problems: list[Problem] = []
     configuration = _configuration(document, source, problems)
-    scheduler = _read(SchedulerSection, configuration.scheduler, "scheduler", problems)
+    scheduler = _read(sections.SchedulerSection, configuration.scheduler, "scheduler", problems)
     general = _enforcement(configuration.enforcement, "enforcement", _every_rule(), problems)
     profiles = _profiles(scheduler, general, problems)
     namespaces = _namespaces(configuration, tuple(profiles), problems)
-    webhooks = _read(RegistrationSection, configuration.registration, "registration", problems)
-    escapes = _read(EscapesSection, configuration.escapes, "escapes", problems)
+    webhooks = _read(sections.RegistrationSection, configuration.registration, "registration", problems)
+    escapes = _read(sections.EscapesSection, configuration.escapes, "escapes", problems)
     audit = _read(AuditSection, configuration.audit, "audit", problems)
-    serving = _read(ServingSection, configuration.serving, "serving", problems)
+    serving = _read(sections.ServingSection, configuration.serving, "serving", problems)
     certificates = _certificates(configuration.certificates, problems)
-    tracing = _read(TracingSection, configuration.tracing, "tracing", problems)
+    tracing = _read(sections.TracingSection, configuration.tracing, "tracing", problems)
     tenancy = _tenancy(configuration.tenancy, problems)
-    grove = _read(GroveSection, configuration.grove, "grove", problems)
+    grove = _read(sections.GroveSection, configuration.grove, "grove", problems)
     kueue = _read(KueueSection, configuration.kueue, "kueue", problems)
-    fit = _read(FitSection, configuration.fit, "fit", problems)
+    fit = _read(sections.FitSection, configuration.fit, "fit", problems)
     remedies = _read(RemediesSection, configuration.remedies, "remedies", problems)
     kinds = workload_kinds(configuration.workloads, problems, shapes)
     of_objects = (judged.kind for rule in _every_rule().values() for judged in rule.kinds)
@@ -270,7 +251,7 @@ def settings_from(
         kueue=kueue_settings(kueue),
         admission_check=CheckMode(kueue.admissionCheck),
         auditing=Auditing(audit.openReports, timedelta(minutes=audit.everyMinutes)),
-        fit=fit_settings(fit),
+        fit=sections.fit_settings(fit),
         kinds=kinds,
         exceptions=exceptions,
         remedies=RemedySettings(
@@ -280,25 +261,27 @@ def settings_from(
     return replace(settings, shadows=tuple(shadow_of(shadow, settings, general) for shadow in shadows))
 
 
-def _configuration(document: object, source: str, problems: list[Problem]) -> RollcallConfiguration:
+def _configuration(document: object, source: str, problems: list[Problem]) -> sections.RollcallConfiguration:
     if not isinstance(document, dict):
-        raise ConfigurationError(source, [Problem("", document, f"is not a {KIND}")])
+        raise ConfigurationError(source, [Problem("", document, f"is not a {sections.KIND}")])
     kind, version = document.get("kind"), document.get("apiVersion")
-    if kind not in {None, KIND} and version != API_VERSION:
+    if kind not in {None, sections.KIND} and version != sections.API_VERSION:
         # Another object: its fields have no place in a configuration, so only its kind is reported.
-        raise ConfigurationError(source, [Problem("kind", kind, "is not a configuration of Rollcall", (KIND,))])
-    if (configuration := read_section(RollcallConfiguration, document, "", problems)) is not None:
+        raise ConfigurationError(
+            source, [Problem("kind", kind, "is not a configuration of Rollcall", (sections.KIND,))]
+        )
+    if (configuration := sections.read_section(sections.RollcallConfiguration, document, "", problems)) is not None:
         return configuration
     # apiVersion or kind is wrong: this is reported, and the rest is still checked.
-    corrected = {**document, "apiVersion": API_VERSION, "kind": KIND}
-    return read_section(RollcallConfiguration, corrected, "", []) or RollcallConfiguration(
+    corrected = {**document, "apiVersion": sections.API_VERSION, "kind": sections.KIND}
+    return sections.read_section(sections.RollcallConfiguration, corrected, "", []) or sections.RollcallConfiguration(
         apiVersion="rollcall.dev/v1alpha1", kind="RollcallConfiguration"
     )
 
 
 def _read(model: type[S], raw: object, path: str, problems: list[Problem]) -> S:
     """Returns a section, with its defaults where nothing in it is valid."""
-    return read_section(model, raw, path, problems) or model()
+    return sections.read_section(model, raw, path, problems) or model()
 
 
 def choosing_settings(configs: Mapping[str, Mapping[str, Any]] = EMPTY) -> Settings:
@@ -310,7 +293,9 @@ def choosing_settings(configs: Mapping[str, Mapping[str, Any]] = EMPTY) -> Setti
     names = (name for name in installed_backends() if name != DEFAULT_SCHEDULER)
     others = [{"name": name, "config": dict(configs.get(name, EMPTY))} for name in names]
     scheduler = {"profiles": [kube, *others], "defaultProfileName": DEFAULT_SCHEDULER}
-    return settings_from({"apiVersion": API_VERSION, "kind": KIND, "scheduler": scheduler}, "built in")
+    return settings_from(
+        {"apiVersion": sections.API_VERSION, "kind": sections.KIND, "scheduler": scheduler}, "built in"
+    )
 
 
 def _general_rules() -> dict[str, Rule]:
@@ -323,12 +308,12 @@ def _every_rule() -> dict[str, Rule]:
 
 
 def _namespaces(
-    configuration: RollcallConfiguration, profiles: tuple[str, ...], problems: list[Problem]
+    configuration: sections.RollcallConfiguration, profiles: tuple[str, ...], problems: list[Problem]
 ) -> dict[str, NamespaceDefaults]:
     namespaces = {}
     for name, raw in configuration.namespaces.items():
-        path = path_of((name,), "namespaces")
-        section = _read(NamespaceSection, raw, path, problems)
+        path = sections.path_of((name,), "namespaces")
+        section = _read(sections.NamespaceSection, raw, path, problems)
         if section.scheduler is not None and section.scheduler not in profiles:
             why = f"is not one of the profiles{meant(section.scheduler, profiles)}"
             problems.append(Problem(f"{path}.scheduler", section.scheduler, why, profiles))
@@ -336,12 +321,14 @@ def _namespaces(
     return namespaces
 
 
-def _profiles(scheduler: SchedulerSection, general: Enforcement, problems: list[Problem]) -> dict[str, Profile]:
+def _profiles(
+    scheduler: sections.SchedulerSection, general: Enforcement, problems: list[Problem]
+) -> dict[str, Profile]:
     backends = installed_backends()
     profiles: dict[str, Profile] = {}
     for index, raw in enumerate(scheduler.profiles):
         path = f"scheduler.profiles[{index}]"
-        section = read_section(ProfileSection, raw, path, problems)
+        section = sections.read_section(sections.ProfileSection, raw, path, problems)
         if section is None:
             continue
         backend = backends.get(section.name)
@@ -367,7 +354,9 @@ def _profiles(scheduler: SchedulerSection, general: Enforcement, problems: list[
     return profiles
 
 
-def _backend(section: ProfileSection, backend: BackendClass, path: str, problems: list[Problem]) -> Backend[Any]:
+def _backend(
+    section: sections.ProfileSection, backend: BackendClass, path: str, problems: list[Problem]
+) -> Backend[Any]:
     """Returns the backend with its settings; with its defaults if they are wrong, so that the rest can be judged."""
     version = None
     if section.schedulerVersion is not None:
@@ -375,12 +364,12 @@ def _backend(section: ProfileSection, backend: BackendClass, path: str, problems
         why = "is not a version, such as 1.8.0" if version is None else backend.version_problem(version)
         if why is not None:
             problems.append(Problem(f"{path}.schedulerVersion", section.schedulerVersion, why))
-    settings = read_section(backend.settings_model, section.config or {}, f"{path}.config", problems)
+    settings = sections.read_section(backend.settings_model, section.config or {}, f"{path}.config", problems)
     return backend(settings or backend.settings_model(), version)
 
 
 def _enforcement(raw: object, path: str, rules: dict[str, Rule], problems: list[Problem]) -> Enforcement:
-    section = _read(EnforcementSection, raw, path, problems)
+    section = _read(sections.EnforcementSection, raw, path, problems)
     actions: dict[str, Action] = {}
     for rule_id, mode in section.rules.items():
         place = f"{path}.rules[{rule_id}]"
@@ -395,7 +384,7 @@ def _enforcement(raw: object, path: str, rules: dict[str, Rule], problems: list[
     return Enforcement(_action(section.mode), actions)
 
 
-def _serving(section: ServingSection) -> Serving:
+def _serving(section: sections.ServingSection) -> Serving:
     return Serving(
         max_in_flight=section.maxInFlight,
         max_connections=section.maxConnections,
@@ -407,7 +396,7 @@ def _serving(section: ServingSection) -> Serving:
 
 
 def _tenancy(raw: object, problems: list[Problem]) -> Tenancy:
-    section = _read(TenancySection, raw, "tenancy", problems)
+    section = _read(sections.TenancySection, raw, "tenancy", problems)
     problems.extend(_no_users(section.reconcilers, "tenancy.reconcilers"))
     problems.extend(_no_users(section.exemptUsers, "tenancy.exemptUsers"))
     anywhere = service_account(ANY_NAMESPACE, "")
@@ -428,7 +417,7 @@ def _no_users(names: Iterable[str], path: str, prefix: str = "") -> Iterator[Pro
 
 
 def _certificates(raw: object, problems: list[Problem]) -> Certificates:
-    section = _read(CertificatesSection, raw, "certificates", problems)
+    section = _read(sections.CertificatesSection, raw, "certificates", problems)
     ca, leaf = timedelta(days=section.caValidityDays), timedelta(days=section.leafValidityDays)
     overlap = timedelta(seconds=section.overlapSeconds)
     # Every certificate that a CA signs must end before the CA does, including those signed on the day of the CA's

@@ -13,47 +13,21 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator
 
+from webhook.config import shape_section
 from webhook.config.sections import API_VERSION, Section, path_of, read_section
-from webhook.config.shape_section import (
-    MinimumSection,
-    PartSection,
-    PodSection,
-    ShapeSection,
-    StatementSection,
-    condition_problems,
-    conditions_of,
-    count_of,
-    count_problems,
-    path_or_none,
-    path_problems,
-)
 from webhook.errors import Problem
 from webhook.model import grove
 from webhook.model.keys import Api, is_subdomain
 from webhook.model.known_kinds import POD
 from webhook.model.projections import Resource
+from webhook.workloads import workload_shape
 from webhook.workloads.known_workloads import VIEWS
-from webhook.workloads.workload_shape import (
-    WORKLOAD,
-    Carried,
-    ChainLink,
-    Minimum,
-    OperatorGroups,
-    Over,
-    PartName,
-    PartShape,
-    PodShape,
-    Statement,
-    Until,
-    WorkloadShape,
-    shape_path,
-)
 
 # Kinds whose admission is written in Python.
 _IN_PYTHON = frozenset({*VIEWS, (grove.GROUP, "PodCliqueSet"), (grove.SCHEDULER_GROUP, "PodGang"), POD})
 
 
-def shape_problems(section: ShapeSection, path: str) -> Iterator[Problem]:
+def shape_problems(section: shape_section.ShapeSection, path: str) -> Iterator[Problem]:
     """Yields what is wrong with a shape, with paths that begin with `path`."""
     kind = section.for_.group, section.for_.kind
     if kind in _IN_PYTHON:
@@ -77,24 +51,24 @@ def shape_problems(section: ShapeSection, path: str) -> Iterator[Problem]:
                 yield Problem(f"{at}.after[{place}]", name, "waits for this part itself, so neither would ever start")
         if makes_gangs and not part.outside and section.gang.over != "groups":
             yield from _counted_part_problems(part, at, section, alone=len(counted) == 1)
-    yield from condition_problems(section.suspended, f"{path}.suspended", has_entry=False)
-    yield from condition_problems(section.elsewhere, f"{path}.elsewhere", has_entry=False)
-    yield from path_problems(section.operator.minimum, f"{path}.operator.minimum", has_entry=False)
-    yield from path_problems(section.operator.scheduler, f"{path}.operator.scheduler", has_entry=False)
-    yield from condition_problems(section.operator.finished, f"{path}.operator.finished", has_entry=False)
+    yield from shape_section.condition_problems(section.suspended, f"{path}.suspended", has_entry=False)
+    yield from shape_section.condition_problems(section.elsewhere, f"{path}.elsewhere", has_entry=False)
+    yield from shape_section.path_problems(section.operator.minimum, f"{path}.operator.minimum", has_entry=False)
+    yield from shape_section.path_problems(section.operator.scheduler, f"{path}.operator.scheduler", has_entry=False)
+    yield from shape_section.condition_problems(section.operator.finished, f"{path}.operator.finished", has_entry=False)
     for field, statements in (("leave", section.leave), ("refuse", section.refuse), ("warn", section.warn)):
         for index, statement in enumerate(statements):
             yield from _statement_problems(statement, f"{path}.{field}[{index}]", always=field == "leave")
     for index, carried in enumerate(section.carry):
-        yield from path_problems(carried.path, f"{path}.carry[{index}].path", has_entry=False)
-        yield from condition_problems(carried.when, f"{path}.carry[{index}].when", has_entry=False)
+        yield from shape_section.path_problems(carried.path, f"{path}.carry[{index}].path", has_entry=False)
+        yield from shape_section.condition_problems(carried.when, f"{path}.carry[{index}].when", has_entry=False)
     for index, mark in enumerate(section.mark):
-        if shape_path(mark).steps[-1:] != ("metadata",):
+        if workload_shape.shape_path(mark).steps[-1:] != ("metadata",):
             yield Problem(f"{path}.mark[{index}]", mark, "must end with metadata, to which the label is added")
-        yield from path_problems(mark, f"{path}.mark[{index}]", has_entry=False)
+        yield from shape_section.path_problems(mark, f"{path}.mark[{index}]", has_entry=False)
 
 
-def _comes_after(name: str, awaited: str, parts: list[PartSection]) -> bool:
+def _comes_after(name: str, awaited: str, parts: list[shape_section.PartSection]) -> bool:
     """Returns whether the part with that name waits for another part, directly or through others."""
     after = {part.name.literal: part.after for part in parts}
     seen, waiting = set[str](), [name]
@@ -108,16 +82,16 @@ def _comes_after(name: str, awaited: str, parts: list[PartSection]) -> bool:
     return False
 
 
-def _statement_problems(statement: StatementSection, path: str, *, always: bool) -> Iterator[Problem]:
+def _statement_problems(statement: shape_section.StatementSection, path: str, *, always: bool) -> Iterator[Problem]:
     """Yields what is wrong with a statement, which may be said of all workloads if `always`."""
     if not statement.when and not always:
         yield Problem(f"{path}.when", None, "is required, or it is said of every workload of the kind")
-    yield from condition_problems(statement.when, f"{path}.when", has_entry=statement.each is not None)
-    yield from path_problems(statement.each, f"{path}.each", has_entry=False)
-    yield from path_problems(statement.at, f"{path}.at", has_entry=statement.each is not None)
+    yield from shape_section.condition_problems(statement.when, f"{path}.when", has_entry=statement.each is not None)
+    yield from shape_section.path_problems(statement.each, f"{path}.each", has_entry=False)
+    yield from shape_section.path_problems(statement.at, f"{path}.at", has_entry=statement.each is not None)
 
 
-def _group_problems(section: ShapeSection, path: str) -> Iterator[Problem]:
+def _group_problems(section: shape_section.ShapeSection, path: str) -> Iterator[Problem]:
     """Yields what is wrong with a kind that makes a LeaderWorkerSet for each role."""
     gang = section.gang
     if gang.over != "groups":
@@ -130,13 +104,21 @@ def _group_problems(section: ShapeSection, path: str) -> Iterator[Problem]:
     if gang.leftTo:
         yield Problem(f"{path}.gang.leftTo", gang.leftTo, "is not possible with `over: groups`, which has gangs")
     for index, part in enumerate(section.parts):
-        others = (part.outside, part.minimum, part.lowest, part.after, part.fields, part.pod != PodSection(), index)
+        others = (
+            part.outside,
+            part.minimum,
+            part.lowest,
+            part.after,
+            part.fields,
+            part.pod != shape_section.PodSection(),
+            index,
+        )
         if part.each is None or part.name.path is None or any(others):
             why = "must be the only part: `each` lists templates of LeaderWorkerSets; with name.path, template and pods"
             yield Problem(f"{path}.parts[{index}]", None, why)
 
 
-def _part_problems(part: PartSection, path: str) -> Iterator[Problem]:
+def _part_problems(part: shape_section.PartSection, path: str) -> Iterator[Problem]:
     has_entry = part.each is not None
     given = [value for value in (part.name.literal, part.name.path, part.name.key) if value is not None]
     if len(given) > 1:
@@ -145,22 +127,26 @@ def _part_problems(part: PartSection, path: str) -> Iterator[Problem]:
         yield Problem(f"{path}.name.key", part.name.key, "needs `each`, whose keys are meant")
     if bool(part.template) is (part.fields is not None):
         yield Problem(f"{path}.template", None, "is required; or `fields`, for an object with the fields of a template")
-    yield from path_problems(part.each, f"{path}.each", has_entry=False)
-    yield from path_problems(part.name.path, f"{path}.name.path", has_entry=has_entry)
+    yield from shape_section.path_problems(part.each, f"{path}.each", has_entry=False)
+    yield from shape_section.path_problems(part.name.path, f"{path}.name.path", has_entry=has_entry)
     if part.fields is not None:
-        yield from path_problems(part.fields.metadata, f"{path}.fields.metadata", has_entry=has_entry)
-        yield from path_problems(part.fields.spec, f"{path}.fields.spec", has_entry=has_entry)
+        yield from shape_section.path_problems(part.fields.metadata, f"{path}.fields.metadata", has_entry=has_entry)
+        yield from shape_section.path_problems(part.fields.spec, f"{path}.fields.spec", has_entry=has_entry)
     for place, template in enumerate(part.template):
-        yield from path_problems(template, f"{path}.template[{place}]", has_entry=has_entry)
-    yield from condition_problems(part.when, f"{path}.when", has_entry=has_entry)
-    yield from count_problems(part.pods, f"{path}.pods", has_entry=has_entry)
+        yield from shape_section.path_problems(template, f"{path}.template[{place}]", has_entry=has_entry)
+    yield from shape_section.condition_problems(part.when, f"{path}.when", has_entry=has_entry)
+    yield from shape_section.count_problems(part.pods, f"{path}.pods", has_entry=has_entry)
     for key, least in (("minimum", part.minimum), ("lowest", part.lowest)):
         for place, minimum in enumerate(least):
-            yield from count_problems(minimum.count, f"{path}.{key}[{place}].count", has_entry=has_entry)
-            yield from condition_problems(minimum.when, f"{path}.{key}[{place}].when", has_entry=has_entry)
+            yield from shape_section.count_problems(minimum.count, f"{path}.{key}[{place}].count", has_entry=has_entry)
+            yield from shape_section.condition_problems(
+                minimum.when, f"{path}.{key}[{place}].when", has_entry=has_entry
+            )
 
 
-def _counted_part_problems(part: PartSection, path: str, section: ShapeSection, *, alone: bool) -> Iterator[Problem]:
+def _counted_part_problems(
+    part: shape_section.PartSection, path: str, section: shape_section.ShapeSection, *, alone: bool
+) -> Iterator[Problem]:
     """Yields what is wrong with a part whose pods are in a gang."""
     if part.after and part.until != "created" and section.gang.over == "all":
         why = (
@@ -172,12 +158,12 @@ def _counted_part_problems(part: PartSection, path: str, section: ShapeSection, 
     if not alone and not part.pod.labels and not part.pod.nameLabel:
         yield Problem(f"{path}.pod.labels", None, "is required: the pod labels by which this part differs from others")
     for place, link in enumerate(part.pod.chain):
-        if link.name.count(WORKLOAD) != 1:
-            yield Problem(f"{path}.pod.chain[{place}].name", link.name, f"must contain {WORKLOAD} once")
+        if link.name.count(workload_shape.WORKLOAD) != 1:
+            yield Problem(f"{path}.pod.chain[{place}].name", link.name, f"must contain {workload_shape.WORKLOAD} once")
 
 
 # By field: its value, as it is written, and why it does not depend on the version.
-_SAME: dict[str, tuple[Callable[[WorkloadShape], str], str]] = {
+_SAME: dict[str, tuple[Callable[[workload_shape.WorkloadShape], str], str]] = {
     "for.plural": (lambda shape: shape.resource.plural, "a kind has one plural"),
     "optIn": (
         lambda shape: "namespace" if shape.by_namespace else "workload",
@@ -190,9 +176,9 @@ _SAME: dict[str, tuple[Callable[[WorkloadShape], str], str]] = {
 }
 
 
-def form_problems(shapes: Sequence[WorkloadShape]) -> Iterator[tuple[int, Problem]]:
+def form_problems(shapes: Sequence[workload_shape.WorkloadShape]) -> Iterator[tuple[int, Problem]]:
     """Yields why shapes do not go together, each with the index of the shape that it is about."""
-    first: dict[tuple[str, str], WorkloadShape] = {}
+    first: dict[tuple[str, str], workload_shape.WorkloadShape] = {}
     taken: dict[tuple[str, ...], int] = {}
     for index, shape in enumerate(shapes):
         for place, version in enumerate(shape.versions):
@@ -205,7 +191,7 @@ def form_problems(shapes: Sequence[WorkloadShape]) -> Iterator[tuple[int, Proble
             yield from ((index, problem) for problem in _disagreements(shape, main))
 
 
-def _disagreements(shape: WorkloadShape, main: WorkloadShape) -> Iterator[Problem]:
+def _disagreements(shape: workload_shape.WorkloadShape, main: workload_shape.WorkloadShape) -> Iterator[Problem]:
     for field, (value, because) in _SAME.items():
         stated, expected = value(shape), value(main)
         if stated != expected:
@@ -220,7 +206,7 @@ def _disagreements(shape: WorkloadShape, main: WorkloadShape) -> Iterator[Proble
             yield Problem(f"spec.parts[{index}].pod", None, why)
 
 
-def _pod_identity(part: PartShape) -> tuple[object, ...]:
+def _pod_identity(part: workload_shape.PartShape) -> tuple[object, ...]:
     """Returns how the pods of a part are known, and the name of the part where no label has it."""
     return part.pod, None if part.pod.name_label else part.name.literal
 
@@ -249,7 +235,7 @@ class _Document(Section):
     spec: dict[str, Any]
 
 
-def read_shape(document: object, path: str, problems: list[Problem]) -> WorkloadShape | None:
+def read_shape(document: object, path: str, problems: list[Problem]) -> workload_shape.WorkloadShape | None:
     """Returns the shape that a document declares. Its mistakes go to `problems`, with paths that begin with `path`;
     without any the result is not None.
     """
@@ -258,72 +244,86 @@ def read_shape(document: object, path: str, problems: list[Problem]) -> Workload
     if outer is None:
         return None
     place = path_of(("spec",), path)
-    section = read_section(ShapeSection, outer.spec, place, problems)
+    section = read_section(shape_section.ShapeSection, outer.spec, place, problems)
     if section is None or len(problems) > before:
         return None
     problems.extend(shape_problems(section, place))
     return None if len(problems) > before else _shape(outer.metadata.name, section)
 
 
-def _shape(name: str, section: ShapeSection) -> WorkloadShape:
+def _shape(name: str, section: shape_section.ShapeSection) -> workload_shape.WorkloadShape:
     kind = section.for_
-    return WorkloadShape(
+    return workload_shape.WorkloadShape(
         name,
         Resource(Api(kind.group, kind.versions[0], kind.kind), kind.plural),
         tuple(kind.versions),
         tuple(_part(part) for part in section.parts),
-        Over(section.gang.over),
+        workload_shape.Over(section.gang.over),
         section.gang.leftTo,
         section.optIn == "namespace",
-        tuple(shape_path(mark) for mark in section.mark),
+        tuple(workload_shape.shape_path(mark) for mark in section.mark),
         section.podLabel,
         section.gang.roleLabel,
-        conditions_of(section.suspended),
-        conditions_of(section.elsewhere),
+        shape_section.conditions_of(section.suspended),
+        shape_section.conditions_of(section.elsewhere),
         tuple(_statement(statement)._replace(system=statement.system) for statement in section.leave),
         tuple(_statement(statement) for statement in section.refuse),
         tuple(_statement(statement) for statement in section.warn),
         section.source,
-        OperatorGroups(
-            path_or_none(section.operator.scheduler),
-            path_or_none(section.operator.minimum),
-            conditions_of(section.operator.finished),
+        workload_shape.OperatorGroups(
+            shape_section.path_or_none(section.operator.scheduler),
+            shape_section.path_or_none(section.operator.minimum),
+            shape_section.conditions_of(section.operator.finished),
         ),
         tuple(
-            Carried(carried.key, shape_path(carried.path), carried.default, conditions_of(carried.when))
+            workload_shape.Carried(
+                carried.key,
+                workload_shape.shape_path(carried.path),
+                carried.default,
+                shape_section.conditions_of(carried.when),
+            )
             for carried in section.carry
         ),
     )
 
 
-def _part(section: PartSection) -> PartShape:
+def _part(section: shape_section.PartSection) -> workload_shape.PartShape:
     name, fields = section.name, section.fields
     paths = [fields.metadata] if fields is not None else section.template
     chain = tuple(
-        ChainLink(Resource(Api(link.group, link.version, link.kind), link.plural), link.name, link.selector)
+        workload_shape.ChainLink(
+            Resource(Api(link.group, link.version, link.kind), link.plural), link.name, link.selector
+        )
         for link in section.pod.chain
     )
-    return PartShape(
-        PartName(name.literal or "", path_or_none(name.path), name.key is not None, name.key == "lower"),
-        tuple(shape_path(path) for path in paths),
-        count_of(section.pods),
-        path_or_none(section.each),
-        conditions_of(section.when),
+    return workload_shape.PartShape(
+        workload_shape.PartName(
+            name.literal or "", shape_section.path_or_none(name.path), name.key is not None, name.key == "lower"
+        ),
+        tuple(workload_shape.shape_path(path) for path in paths),
+        shape_section.count_of(section.pods),
+        shape_section.path_or_none(section.each),
+        shape_section.conditions_of(section.when),
         fields is not None,
         _minimums(section.minimum),
-        PodShape(chain, tuple(section.pod.labels.items()), section.pod.nameLabel),
+        workload_shape.PodShape(chain, tuple(section.pod.labels.items()), section.pod.nameLabel),
         section.outside,
         tuple(section.after),
-        Until(section.until),
+        workload_shape.Until(section.until),
         _minimums(section.lowest),
-        None if fields is None else path_or_none(fields.spec),
+        None if fields is None else shape_section.path_or_none(fields.spec),
     )
 
 
-def _minimums(sections: list[MinimumSection]) -> tuple[Minimum, ...]:
-    return tuple(Minimum(count_of(minimum.count), conditions_of(minimum.when), minimum.elastic) for minimum in sections)
+def _minimums(sections: list[shape_section.MinimumSection]) -> tuple[workload_shape.Minimum, ...]:
+    return tuple(
+        workload_shape.Minimum(
+            shape_section.count_of(minimum.count), shape_section.conditions_of(minimum.when), minimum.elastic
+        )
+        for minimum in sections
+    )
 
 
-def _statement(section: StatementSection) -> Statement:
-    at, each = path_or_none(section.at), path_or_none(section.each)
-    return Statement(section.why, at, conditions_of(section.when), each, section.remedy)
+def _statement(section: shape_section.StatementSection) -> workload_shape.Statement:
+    at, each = shape_section.path_or_none(section.at), shape_section.path_or_none(section.each)
+    return workload_shape.Statement(section.why, at, shape_section.conditions_of(section.when), each, section.remedy)

@@ -14,17 +14,7 @@ from itertools import product
 from math import prod
 from typing import NamedTuple
 
-from webhook.fit.domains import (
-    DomainItem,
-    NeedPart,
-    PartContent,
-    Path,
-    classes_in_no_domain,
-    content_of,
-    domains_in,
-    free_vector,
-    partitions_below,
-)
+from webhook.fit import domains
 from webhook.fit.ground import Area, Ground
 from webhook.fit.packing import OWN_VALUE
 from webhook.fit.placement import Spot
@@ -214,9 +204,9 @@ class TooManyError(Exception):
     """Raised when there are too many ways to choose."""
 
 
-def selections_of(part: NeedPart, budget: StepBudget) -> list[PartContent]:
+def selections_of(part: domains.NeedPart, budget: StepBudget) -> list[domains.PartContent]:
     """Returns what the part needs, without choices: one content for each way to choose. Raises `TooManyError`."""
-    contents: list[PartContent] = []
+    contents: list[domains.PartContent] = []
     for content in _chosen(part, (), budget):
         budget.spend(1 + len(content.free) + len(content.items))
         contents.append(content)
@@ -225,18 +215,18 @@ def selections_of(part: NeedPart, budget: StepBudget) -> list[PartContent]:
     return contents
 
 
-def _chosen(part: NeedPart, path: Path, budget: StepBudget) -> Iterator[PartContent]:
+def _chosen(part: domains.NeedPart, path: domains.Path, budget: StepBudget) -> Iterator[domains.PartContent]:
     if not part.chooses:
-        yield from _resolved(content_of(part, path), budget)
+        yield from _resolved(domains.content_of(part, path), budget)
         return
     for numbers in _numbers([len(child.indexes) for child in part.children], part.count):
         budget.spend(1)
-        partial = [PartContent((), (), ())]
+        partial = [domains.PartContent((), (), ())]
         for child, number in zip(part.children, numbers, strict=True):
             for index in child.indexes[:number]:
                 place = (*path, index)
                 if child.part.within is not None:
-                    ways = [PartContent((), (DomainItem(child.part, (place,)),), ())]
+                    ways = [domains.PartContent((), (domains.DomainItem(child.part, (place,)),), ())]
                 else:
                     ways = list(_chosen(child.part, place, budget))
                 partial = [_joined(prefix, way) for prefix in partial for way in ways]
@@ -245,8 +235,8 @@ def _chosen(part: NeedPart, path: Path, budget: StepBudget) -> Iterator[PartCont
         yield from partial
 
 
-def _resolved(content: PartContent, budget: StepBudget) -> Iterator[PartContent]:
-    partial = [PartContent(content.free, content.items, ())]
+def _resolved(content: domains.PartContent, budget: StepBudget) -> Iterator[domains.PartContent]:
+    partial = [domains.PartContent(content.free, content.items, ())]
     for path, choice in content.choices:
         ways = list(_chosen(choice, path, budget))
         partial = [_joined(prefix, way) for prefix in partial for way in ways]
@@ -267,12 +257,12 @@ def _numbers(available: list[int], count: int) -> Iterator[tuple[int, ...]]:
                 yield (number, *rest)
 
 
-def _joined(first: PartContent, other: PartContent) -> PartContent:
+def _joined(first: domains.PartContent, other: domains.PartContent) -> domains.PartContent:
     items = {item.part.key: item for item in first.items}
     for item in other.items:
         before = items.get(item.part.key)
-        items[item.part.key] = item if before is None else DomainItem(before.part, before.paths + item.paths)
-    return PartContent(first.free + other.free, tuple(items.values()), ())
+        items[item.part.key] = item if before is None else domains.DomainItem(before.part, before.paths + item.paths)
+    return domains.PartContent(first.free + other.free, tuple(items.values()), ())
 
 
 # The largest set of vectors that is looked at, in bits.
@@ -293,14 +283,14 @@ class FilledNode(NamedTuple):
     area: Area
     shape: int
     pods: tuple[int, ...]
-    items: tuple[tuple[Path, NeedPart], ...]
+    items: tuple[tuple[domains.Path, domains.NeedPart], ...]
     ordinal: int | None = None
 
 
 class Arrangement(NamedTuple):
     """Nodes with pods, and the content that they hold."""
 
-    content: PartContent
+    content: domains.PartContent
     nodes: tuple[FilledNode, ...]
 
 
@@ -311,7 +301,7 @@ class Exact:
         self.ground = ground
         self.budget = budget
 
-    def arranged(self, part: NeedPart, area: Area) -> Arrangement | None:
+    def arranged(self, part: domains.NeedPart, area: Area) -> Arrangement | None:
         """Returns nodes for a part whose domain is the area, or None: there is none. Raises `TooLargeError`."""
         for content in selections_of(part, self.budget):
             nodes = self._content(content, area)
@@ -319,9 +309,9 @@ class Exact:
                 return Arrangement(content, tuple(nodes))
         return None
 
-    def _content(self, content: PartContent, area: Area) -> list[FilledNode] | None:
+    def _content(self, content: domains.PartContent, area: Area) -> list[FilledNode] | None:
         if not content.items:
-            most = free_vector(content.free, self.ground.kinds)
+            most = domains.free_vector(content.free, self.ground.kinds)
             steps = self._reached(area, self._space(most))
             return list(self._nodes(steps, most, area, ())) if steps.has(most) else None
         first = max(content.items, key=lambda item: len(item.paths) * sum(item.part.vector or (0,)))
@@ -388,7 +378,7 @@ class Exact:
                 return
 
     def _nodes(
-        self, steps: Steps, vector: Sequence[int], area: Area, items: tuple[tuple[Path, NeedPart], ...]
+        self, steps: Steps, vector: Sequence[int], area: Area, items: tuple[tuple[domains.Path, domains.NeedPart], ...]
     ) -> Iterator[FilledNode]:
         for source, pods in steps.back(vector):
             if isinstance(source, Steps):
@@ -397,12 +387,16 @@ class Exact:
                 yield FilledNode(area, source, pods, items, area.ordinal)
 
     def _domain_nodes(
-        self, items: Sequence[DomainItem], others: Sequence[DomainItem], content: PartContent, area: Area
+        self,
+        items: Sequence[domains.DomainItem],
+        others: Sequence[domains.DomainItem],
+        content: domains.PartContent,
+        area: Area,
     ) -> list[FilledNode] | None:
         """Returns the nodes with pods, where each domain takes some of the items, and pods that may be anywhere."""
         ground = self.ground
         vectors = [_vector(item) for item in items]
-        free = list(free_vector(content.free, ground.kinds))
+        free = list(domains.free_vector(content.free, ground.kinds))
         for item in others:
             for kind, pods in enumerate(_vector(item)):
                 free[kind] += pods * len(item.paths)
@@ -417,14 +411,14 @@ class Exact:
         steps = Steps(outer)
         within = items[0].part.within
         assert within is not None  # noqa: S101 - an item has a domain
-        deeper = [partition for item in items for partition in partitions_below(item.part)]
-        for domain in domains_in(area, within, ground, deeper):
+        deeper = [partition for item in items for partition in domains.partitions_below(item.part)]
+        for domain in domains.domains_in(area, within, ground, deeper):
             reached = self._reached(domain.area, inner)
             patterns = list(self._domain_patterns(reached, inner, vectors, numbers, free))
             for number in range(domain.number):
                 if not steps.add(patterns, (domain, number, reached), self.budget):
                     break
-        rest = ground.area(classes_in_no_domain(area, within, ground))
+        rest = ground.area(domains.classes_in_no_domain(area, within, ground))
         for shape, count in rest.counts if any(free) else ():
             patterns = [(*(0 for _ in items), *pattern) for pattern in patterns_on(shape, free, ground, self.budget)]
             for _ in range(count):
@@ -461,7 +455,7 @@ class Exact:
         self,
         steps: Steps,
         goal: tuple[int, ...],
-        items: Sequence[DomainItem],
+        items: Sequence[domains.DomainItem],
         vectors: Sequence[Sequence[int]],
         rest: Area,
     ) -> list[FilledNode]:
@@ -492,16 +486,16 @@ class Exact:
         return nodes
 
 
-def _vector(item: DomainItem) -> tuple[int, ...]:
+def _vector(item: domains.DomainItem) -> tuple[int, ...]:
     if item.part.vector is None:
         raise TooLargeError
     return item.part.vector
 
 
-def pools(content: PartContent, filled: FilledNode) -> Iterator[tuple[Path, int, int]]:
+def pools(content: domains.PartContent, filled: FilledNode) -> Iterator[tuple[domains.Path, int, int]]:
     """Yields the places of the pods that may be on a node: those of the items in its domain, then the free ones."""
     for path, part in filled.items:
-        inner = content_of(part, path)
+        inner = domains.content_of(part, path)
         yield from inner.free
         for item in inner.items:
             for place in item.paths:
@@ -512,7 +506,7 @@ def pools(content: PartContent, filled: FilledNode) -> Iterator[tuple[Path, int,
 def spots_of(arrangement: Arrangement, ground: Ground) -> list[Spot]:
     """Returns where the pods of an arrangement are."""
     used: dict[int, int] = {}
-    left: dict[Path, int] = {}
+    left: dict[domains.Path, int] = {}
     spots: list[Spot] = []
     for filled in arrangement.nodes:
         if filled.ordinal is not None:

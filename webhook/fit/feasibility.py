@@ -350,7 +350,7 @@ def _judge_on_nodes(packing: Packing, room: Room, budget: StepBudget) -> FitVerd
     causes += _unsure(packing, roles, room)
     for need, outcome in outcomes:
         if outcome.spots is not None and not keeps_ceilings(outcome.spots, need, packing):
-            causes += ("a placement was found, and it is above a quota; another choice of its groups may not be",)
+            causes += ("the placement found exceeds a quota; another one might not",)
     if causes:
         return _unknown(causes, packing, budget)
     placement: list[PlacedPods] = []

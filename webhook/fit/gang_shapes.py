@@ -83,7 +83,7 @@ class GangShape(NamedTuple):
     that is not Grove's.
 
     `left_out` says in words what restricts the gang and is not in the shape: it is unknown, or there is too much of
-    it. *Never* holds without it; *fits* is not claimed.
+    it. A *never* stays valid; *fits* is not reported.
 
     `queue` is that of the group which the workload's own controller makes, if it does.
 

@@ -14,20 +14,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeAlias
 
+from webhook.fit import pod_needs
 from webhook.fit.gang_shapes import GangShape, MemberShape
-from webhook.fit.pod_needs import (
-    NONE_WRITTEN,
-    Eligibility,
-    PodNeeds,
-    affinity_left_out,
-    apart_left_out,
-    apart_of,
-    mutual_needs,
-    overhead_left_out,
-    ports_of,
-    spread_left_out,
-    spread_of,
-)
 from webhook.fit.resource_requests import OF_KUBERNETES, RequestRules, add_device_needs, requests_of
 from webhook.fit.verdict import FitFamily, FitScope, FitVerdict, Witness
 from webhook.model.facts import ClusterFacts
@@ -139,7 +127,7 @@ class PackingRole(NamedTuple):
 
     name: str
     at: FieldPath
-    pods: PodNeeds
+    pods: pod_needs.PodNeeds
 
 
 class Partition(NamedTuple):
@@ -363,8 +351,8 @@ def needs_of(
     *,
     stored: bool,
     namespace: str,
-    written: Mapping[str, Mapping[str, str]] = NONE_WRITTEN,
-) -> PodNeeds:
+    written: Mapping[str, Mapping[str, str]] = pod_needs.NONE_WRITTEN,
+) -> pod_needs.PodNeeds:
     """Returns what a scheduler must find for each pod of a template. Raises `Malformed`. `others` has the templates of
     all roles of the gang by name, this one among them, and `written` what is known of the labels that controllers write
     into their pods. `stored` templates are those of stored pods: the API server has defaulted them, and admission can
@@ -372,26 +360,30 @@ def needs_of(
     """
     if text(template.spec.get("nodeName")) is not None:
         # No scheduler places it.
-        return PodNeeds({}, Eligibility(), unjudged=("spec.nodeName places the pods without a scheduler",))
+        return pod_needs.PodNeeds(
+            {}, pod_needs.Eligibility(), unjudged=("spec.nodeName places the pods without a scheduler",)
+        )
     request, unjudged = requests_of(template, reading.requests, stored=stored)
     devices = [resource for resource in template.resources if is_device(resource)]
-    eligibility = Eligibility.from_spec(template.spec, stored=stored, resources=devices)
-    spread = spread_of(template) if reading.spread else ()
+    eligibility = pod_needs.Eligibility.from_spec(template.spec, stored=stored, resources=devices)
+    spread = pod_needs.spread_of(template) if reading.spread else ()
     left_out = (
-        *(affinity_left_out(template) if reading.apart else ()),
+        *(pod_needs.affinity_left_out(template) if reading.apart else ()),
         *(
-            apart_left_out(template, others, stored=stored, namespace=namespace, written=written)
+            pod_needs.apart_left_out(template, others, stored=stored, namespace=namespace, written=written)
             if reading.apart
             else ()
         ),
-        *(spread_left_out(template, spread) if reading.spread else ()),
-        *(() if stored else overhead_left_out(template)),
+        *(pod_needs.spread_left_out(template, spread) if reading.spread else ()),
+        *(() if stored else pod_needs.overhead_left_out(template)),
     )
-    return PodNeeds(
+    return pod_needs.PodNeeds(
         request,
         eligibility.relax(affinity=not reading.affinity, taints=not reading.taints),
-        ports_of(template.spec, stored=stored) if reading.ports else (),
-        apart_of(template, others, stored=stored, namespace=namespace, written=written) if reading.apart else (),
+        pod_needs.ports_of(template.spec, stored=stored) if reading.ports else (),
+        pod_needs.apart_of(template, others, stored=stored, namespace=namespace, written=written)
+        if reading.apart
+        else (),
         spread,
         unjudged=unjudged,
         left_out=left_out,
@@ -417,14 +409,14 @@ def roles_of(shape: GangShape, reading: PodReading, claimed: ClusterFacts | None
         needed.setdefault(member.called, member)
     templates = {name: member.template for name, member in needed.items()}
     written = _written(shape)
-    needs: dict[str, PodNeeds] = {}
+    needs: dict[str, pod_needs.PodNeeds] = {}
     for name, member in needed.items():
         pods = needs_of(
             member.template, reading, templates, stored=shape.stored, namespace=shape.namespace, written=written
         )
         needs[name] = pods if claimed is None else add_device_needs(pods, member, shape, claimed)
     if not reading.both_ways:
-        needs = mutual_needs(needs)
+        needs = pod_needs.mutual_needs(needs)
     return Roles({name: PackingRole(name, needed[name].at, pods) for name, pods in needs.items()})
 
 

@@ -14,6 +14,7 @@ from itertools import combinations
 from math import gcd
 from typing import Any, NamedTuple
 
+from webhook.fit import verdict
 from webhook.fit.domains import (
     DomainItem,
     EqualDomains,
@@ -27,17 +28,6 @@ from webhook.fit.domains import (
 )
 from webhook.fit.ground import DEVICES, UNLIMITED, Area, Ground
 from webhook.fit.packing import OWN_VALUE, PackingRole, Partition
-from webhook.fit.verdict import (
-    FitFamily,
-    FitScope,
-    Shortfall,
-    StepBudget,
-    Witness,
-    amount_text,
-    count_text,
-    resource_amount_text,
-    sentence_list,
-)
 
 
 class Refusal(NamedTuple):
@@ -65,7 +55,7 @@ _ALL_SUBSETS = 8
 _MOST_UNITS = 4096
 
 
-def simply_refused(part: NeedPart, area: Area, ground: Ground, budget: StepBudget) -> Refusal | None:
+def simply_refused(part: NeedPart, area: Area, ground: Ground, budget: verdict.StepBudget) -> Refusal | None:
     """Returns what C1 to C3 refute: each kind by itself, and each resource in all."""
     budget.spend(2 + (ground.kinds + len(ground.resources)) // 2)
     floors = ground.floors_in(area)
@@ -81,7 +71,7 @@ def simply_refused(part: NeedPart, area: Area, ground: Ground, budget: StepBudge
     return None
 
 
-def refused_by_subsets(part: NeedPart, area: Area, ground: Ground, budget: StepBudget) -> Refusal | None:
+def refused_by_subsets(part: NeedPart, area: Area, ground: Ground, budget: verdict.StepBudget) -> Refusal | None:
     """Returns what C4 and C4b refute: each set of kinds on the nodes that it can use, with the sums that its pods can
     reach on a node. Then the kinds of which only one pod can be in each value of a label.
     """
@@ -110,7 +100,7 @@ def refused_by_subsets(part: NeedPart, area: Area, ground: Ground, budget: StepB
     return _refused_by_cells(part, area, kinds, ground, budget)
 
 
-def usable_by(mask: int, k: int, ground: Ground, budget: StepBudget) -> list[int]:
+def usable_by(mask: int, k: int, ground: Ground, budget: verdict.StepBudget) -> list[int]:
     """Returns, by shape, how much of a resource (-1: how many) pods of some kinds can have on one node at most. The
     steps are spent also where it is known already, so that an answer does not depend on what was asked before.
     """
@@ -126,7 +116,7 @@ def kinds_of(vector: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(kind for kind, pods in enumerate(vector) if pods)
 
 
-def _choice_refused(part: NeedPart, area: Area, ground: Ground, budget: StepBudget) -> Refusal | None:
+def _choice_refused(part: NeedPart, area: Area, ground: Ground, budget: verdict.StepBudget) -> Refusal | None:
     """Returns what C1 to C3 refute where some children are enough: each sum counts its own cheapest ones."""
     floors, totals = ground.floors_in(area), ground.totals_in(area)
     budget.spend((ground.kinds + len(ground.resources)) * (1 + len(part.children)))
@@ -201,7 +191,7 @@ def _reachable(pods: list[tuple[int, int, int]], capacity: int) -> int:
 
 
 def _refused_by_cells(
-    part: NeedPart, area: Area, kinds: tuple[int, ...], ground: Ground, budget: StepBudget
+    part: NeedPart, area: Area, kinds: tuple[int, ...], ground: Ground, budget: verdict.StepBudget
 ) -> Refusal | None:
     """Returns why kinds that all conflict over a label do not fit: each value has one pod, other nodes have any."""
     for key, name in enumerate(ground.keys):
@@ -246,7 +236,7 @@ def _values(area: Area, key: int, clique: tuple[int, ...], ground: Ground) -> in
 class Refuter:
     """Refutes parts on one ground. `strong` also looks at all subsets of kinds."""
 
-    def __init__(self, ground: Ground, budget: StepBudget, *, strong: bool) -> None:
+    def __init__(self, ground: Ground, budget: verdict.StepBudget, *, strong: bool) -> None:
         self.ground = ground
         self.budget = budget
         self.strong = strong
@@ -379,7 +369,7 @@ def nearness(refusal: Refusal) -> tuple[float, int]:
 _NAMES = 4
 
 
-def witness_of(refusal: Refusal, ground: Ground) -> Witness:
+def witness_of(refusal: Refusal, ground: Ground) -> verdict.Witness:
     """Returns the witness of a refusal, without a computed remedy."""
     inner = _innermost(refusal)
     required = _required(refusal)
@@ -388,11 +378,13 @@ def witness_of(refusal: Refusal, ground: Ground) -> Witness:
     if required is not None and required.partition is not None and required.partition.at is not None:
         at = required.partition.at
     domain = None if required is None or required.domain is None else min(required.domain.names)
-    return Witness(
+    return verdict.Witness(
         family=_family(refusal, inner, ground),
-        scope=FitScope.ON_THESE_NODES,
+        scope=verdict.FitScope.ON_THESE_NODES,
         at=at,
-        value=inner.needed if inner.resource is None else resource_amount_text(_resource(inner, ground), inner.needed),
+        value=inner.needed
+        if inner.resource is None
+        else verdict.resource_amount_text(_resource(inner, ground), inner.needed),
         why=_sentence(refusal, inner, required, ground),
         remedy="",
         condition=inner.condition if required is None else f"D, {inner.condition}" if inner is not required else "D",
@@ -432,18 +424,18 @@ def _members(refusal: Refusal, ground: Ground) -> list[PackingRole]:
     return [role for role in roles if not refusal.kinds or ground.kind_of[role.name] in refusal.kinds]
 
 
-def _family(refusal: Refusal, inner: Refusal, ground: Ground) -> FitFamily:
+def _family(refusal: Refusal, inner: Refusal, ground: Ground) -> verdict.FitFamily:
     if inner.resource is not None and ground.resources[inner.resource].startswith(DEVICES):
-        return FitFamily.DEVICES
+        return verdict.FitFamily.DEVICES
     if _required(refusal) is not None:
-        return FitFamily.TOPOLOGY
+        return verdict.FitFamily.TOPOLOGY
     if inner.condition == "A" or (inner.condition == "C2" and _apart(inner, ground)):
-        return FitFamily.APART
+        return verdict.FitFamily.APART
     if inner.condition == "C1":
         binding = _binding(inner, ground)
         of_devices = binding is not None and ground.resources[binding].startswith(DEVICES)
-        return FitFamily.DEVICES if of_devices else FitFamily.NODE
-    return FitFamily.TOTAL
+        return verdict.FitFamily.DEVICES if of_devices else verdict.FitFamily.NODE
+    return verdict.FitFamily.TOTAL
 
 
 def _apart(inner: Refusal, ground: Ground) -> bool:
@@ -490,16 +482,18 @@ def _pods(inner: Refusal, number: int, ground: Ground) -> str:
     """Returns so many pods, with what each requests of the resource that matters: `2 pods of 8 nvidia.com/gpu`."""
     binding = _binding(inner, ground)
     if binding is None or len(inner.kinds) != 1 or ground.resources[binding] == "pods":
-        return count_text(number, "pod")
+        return verdict.count_text(number, "pod")
     resource = ground.resources[binding]
-    each = amount_text(resource, ground.requests[inner.kinds[0]][binding])
-    return f"{count_text(number, 'pod')} of {each} {_shown(resource)}"
+    each = verdict.amount_text(resource, ground.requests[inner.kinds[0]][binding])
+    return f"{verdict.count_text(number, 'pod')} of {each} {_shown(resource)}"
 
 
 def _sentence(refusal: Refusal, inner: Refusal, required: Refusal | None, ground: Ground) -> str:
     if inner.condition == "T":
         reason = "" if inner.inner is None else f": {_sentence(inner.inner, _innermost(inner.inner), None, ground)}"
-        return f"{count_text(inner.needed, 'group')} of {inner.part.name} must fit, and {inner.there} can{reason}"
+        return (
+            f"{verdict.count_text(inner.needed, 'group')} of {inner.part.name} must fit, and {inner.there} can{reason}"
+        )
     if required is None:
         return _node_sentence(inner, ground)
     return _domain_sentence(inner, required, ground)
@@ -512,7 +506,7 @@ def _domain_sentence(inner: Refusal, required: Refusal, ground: Ground) -> str:
         return f"the pods of {required.part.name} need one {called}, and no node that they may use is in one"
     if inner is required:
         return (
-            f"{count_text(inner.needed, 'group')} like {inner.part.name} need one {called} each; "
+            f"{verdict.count_text(inner.needed, 'group')} like {inner.part.name} need one {called} each; "
             f"the nodes have room for {inner.there or 'none'}"
         )
     nearest = "" if required.domain is None else f" {min(required.domain.names)}"
@@ -522,9 +516,9 @@ def _domain_sentence(inner: Refusal, required: Refusal, ground: Ground) -> str:
     if inner.resource is not None:
         resource = ground.resources[inner.resource]
         return (
-            f"{_all_pods(inner, ground)} need one {called} with {amount_text(resource, inner.needed)} "
+            f"{_all_pods(inner, ground)} need one {called} with {verdict.amount_text(resource, inner.needed)} "
             f"{_shown(resource)}; "
-            f"{there} has {amount_text(resource, inner.there)}{_usable(inner)}"
+            f"{there} has {verdict.amount_text(resource, inner.there)}{_usable(inner)}"
         )
     if inner.condition == "C1":
         return f"{_pods(inner, inner.needed, ground)} need one {called}; no node of {there[4:]} can take one"
@@ -535,7 +529,7 @@ def _node_sentence(inner: Refusal, ground: Ground) -> str:
     if inner.condition == "C1":
         return _no_node(inner, ground)
     if inner.condition == "C6":
-        nodes = count_text(inner.area.nodes, "node")
+        nodes = verdict.count_text(inner.area.nodes, "node")
         return f"{_all_pods(inner, ground)} must run together, and no way to place them on {nodes} exists"
     if inner.condition == "A":
         return (
@@ -545,8 +539,8 @@ def _node_sentence(inner: Refusal, ground: Ground) -> str:
     if inner.resource is not None:
         resource = ground.resources[inner.resource]
         return (
-            f"{_all_pods(inner, ground)} request {amount_text(resource, inner.needed)} {_shown(resource)} together; "
-            f"the nodes that they may use have {amount_text(resource, inner.there)}{_usable(inner)}"
+            f"{_all_pods(inner, ground)} request {verdict.amount_text(resource, inner.needed)} "
+            f"{_shown(resource)} together; the nodes that they may use have {verdict.amount_text(resource, inner.there)}{_usable(inner)}"
         )
     if len(inner.kinds) != 1:
         return (
@@ -554,14 +548,14 @@ def _node_sentence(inner: Refusal, ground: Ground) -> str:
             f"the nodes that they may use have room for {inner.there or 'none'} of them"
         )
     if _apart(inner, ground):
-        pods = count_text(inner.needed, "pod")
+        pods = verdict.count_text(inner.needed, "pod")
         return f"{pods} that affinity, spread or host ports keep apart; {_room_by_node(inner, None, ground)}"
     return f"{_pods(inner, inner.needed, ground)}; {_room_by_node(inner, _binding(inner, ground), ground)}"
 
 
 def _no_node(inner: Refusal, ground: Ground) -> str:
     kind = inner.kinds[0]
-    name = sentence_list([role.name for role in _members(inner, ground)][:_NAMES])
+    name = verdict.sentence_list([role.name for role in _members(inner, ground)][:_NAMES])
     usable = [shape for shape in ground.shapes if shape.kinds >> kind & 1]
     if not usable:
         return f"no node admits the pods of {name}: their node selector, affinity or tolerations exclude all nodes"
@@ -574,8 +568,8 @@ def _no_node(inner: Refusal, ground: Ground) -> str:
     if most >= request:
         return f"no node has all that a pod of {name} requests"
     return (
-        f"a pod of {name} requests {amount_text(resource, request)} {_shown(resource)}; "
-        f"the largest node that it may use has {amount_text(resource, most)}"
+        f"a pod of {name} requests {verdict.amount_text(resource, request)} {_shown(resource)}; "
+        f"the largest node that it may use has {verdict.amount_text(resource, most)}"
     )
 
 
@@ -590,35 +584,36 @@ def _room_by_node(inner: Refusal, binding: int | None, ground: Ground) -> str:
     sizes = set() if binding is None else {ground.shapes[shape].capacity[binding] for shape, _ in taking}
     of = ""
     if binding is not None and len(sizes) == 1 and ground.resources[binding] != "pods":
-        of = f" of {amount_text(ground.resources[binding], sizes.pop())}"
+        of = f" of {verdict.amount_text(ground.resources[binding], sizes.pop())}"
     each = min(floors)
     takes = "one" if each == 1 else str(each)
-    return f"{count_text(nodes, 'node')}{of} {'takes' if nodes == 1 else 'take'} {takes}{' each' if nodes > 1 else ''}"
+    verb, each_one = ("takes", "") if nodes == 1 else ("take", " each" if nodes > 1 else "")
+    return f"{verdict.count_text(nodes, 'node')}{of} {verb} {takes}{each_one}"
 
 
 def _all_pods(inner: Refusal, ground: Ground) -> str:
     """Returns the pods that a condition is about, with their number where there is no choice."""
     roles = _members(inner, ground)
-    names = sentence_list([role.name for role in roles][:_NAMES])
+    names = verdict.sentence_list([role.name for role in roles][:_NAMES])
     more = len(roles) - _NAMES
     names += f" and {more} more" if more > 0 else ""
     if inner.part.vector is None:
         return f"the pods of {names}"
     kinds = inner.kinds or range(ground.kinds)
     number = sum(inner.part.vector[kind] for kind in kinds)
-    return f"{count_text(number, 'pod')} of {names}"
+    return f"{verdict.count_text(number, 'pod')} of {names}"
 
 
 def _usable(inner: Refusal) -> str:
     return " that pods of these sizes can use" if inner.condition in ("C2", "C4") else ""
 
 
-def _shortfalls(inner: Refusal, ground: Ground) -> tuple[Shortfall, ...]:
+def _shortfalls(inner: Refusal, ground: Ground) -> tuple[verdict.Shortfall, ...]:
     if inner.condition == "C1" and (binding := _binding(inner, ground)) is not None:
         kind = inner.kinds[0]
         most = max((shape.capacity[binding] for shape in ground.shapes if shape.kinds >> kind & 1), default=0)
         if most < ground.requests[kind][binding]:
-            return (Shortfall(_shown(ground.resources[binding]), ground.requests[kind][binding], most),)
+            return (verdict.Shortfall(_shown(ground.resources[binding]), ground.requests[kind][binding], most),)
     if not inner.needed:
         return ()
-    return (Shortfall(_shown(_resource(inner, ground)), inner.needed, min(inner.there, inner.needed)),)
+    return (verdict.Shortfall(_shown(_resource(inner, ground)), inner.needed, min(inner.there, inner.needed)),)

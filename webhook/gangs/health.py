@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from webhook.config.settings import Profile, Settings
 from webhook.errors import FactsUnavailable, Inexpressible
 from webhook.fit.verdict import Witness
+from webhook.gangs import object_plan, pod_reasons
 from webhook.gangs.escapes import Escaped, Escapes, unowned_escapes
 from webhook.gangs.hold_reasons import ITS_TURN, GangReason, HoldReason, ordered
 from webhook.gangs.key import POD_GANG, GangKey, Grouping, key_of_gang
@@ -25,41 +26,6 @@ from webhook.gangs.kueue_hold import KueueHold, KueueSight, QueuedAs, kueue_hold
 from webhook.gangs.kueue_queue import QueuePlaces
 from webhook.gangs.losses import LostMembers
 from webhook.gangs.members import GangPod, Roster
-from webhook.gangs.object_plan import (
-    GangObjectWriter,
-    GangPlan,
-    SkipReason,
-    add_digest,
-    decided,
-    first_difference,
-    include_replaced,
-    is_groves,
-    is_in_step,
-    leaving,
-    left_behind,
-    other_owner,
-    plan,
-    recorded,
-    writer_of,
-)
-from webhook.gangs.pod_reasons import (
-    Anchor,
-    Anchors,
-    MemberTally,
-    Outcomes,
-    Wait,
-    anchors_of,
-    astray,
-    gated,
-    migration,
-    rule_reasons,
-    tallies,
-    too_few,
-    unowned,
-    unscheduled,
-    wait_of,
-    waiting_for_resync,
-)
 from webhook.gangs.waiting_gang import (
     NOTHING_ABOUT_ROOM,
     RoomJudge,
@@ -107,20 +73,20 @@ class Observed(NamedTuple):
     workload: PodCliqueSet | None
     facts: ClusterFacts
     settings: Settings
-    anchors: Anchors | None = None
+    anchors: pod_reasons.Anchors | None = None
     places: QueuePlaces = QueuePlaces()
     now: datetime = datetime.max.replace(tzinfo=UTC)
     fits: RoomJudge | None = None
-    outcomes: Outcomes | None = None
+    outcomes: pod_reasons.Outcomes | None = None
     escapes: FairMemory[GangKey, Escapes] | None = None
     empty: bool = False
 
-    def plan(self) -> GangPlan | SkipReason:
+    def plan(self) -> object_plan.GangPlan | object_plan.SkipReason:
         """Returns the objects that the gang needs, with what its existing objects have decided if these can be read, or
         why it is skipped. Raises as `plan.plan` does.
         """
-        planned = plan(self.podgang, self.facts, self.settings, empty=self.empty)
-        if isinstance(planned, SkipReason):
+        planned = object_plan.plan(self.podgang, self.facts, self.settings, empty=self.empty)
+        if isinstance(planned, object_plan.SkipReason):
             return planned
         try:
             live = [live_object for desired in planned.objects if (live_object := self.live(desired)) is not None]
@@ -141,10 +107,10 @@ def object_reasons(seen: Observed) -> Iterator[HoldReason]:
             GangReason.OBJECT_MISSING, f"its objects cannot be made: {error}", "find out why that is missing"
         )
         return
-    if planned is SkipReason.UNRECORDED and (removed := removed_record(seen)) is not None:
+    if planned is object_plan.SkipReason.UNRECORDED and (removed := removed_record(seen)) is not None:
         yield removed
         return
-    if isinstance(planned, SkipReason):
+    if isinstance(planned, object_plan.SkipReason):
         if (aside := _ASIDES.get(planned)) is not None:
             kind = seen.podgang.workload_kind
             yield HoldReason(aside.reason, aside.why.format(kind=kind), aside.remedy.format(kind=kind))
@@ -209,14 +175,14 @@ def _untranslated(seen: Observed, refusal: Inexpressible) -> HoldReason:
     return HoldReason(GangReason.INEXPRESSIBLE, str(refusal), remedy)
 
 
-def _frozen(seen: Observed, planned: GangPlan) -> HoldReason | None:
+def _frozen(seen: Observed, planned: object_plan.GangPlan) -> HoldReason | None:
     """Returns why the scheduler would not follow a change of the PodGang at its present stage; None if it would."""
     backend = planned.profile.backend
     try:
         replaced = [seen.live(desired) for desired in planned.objects]
         pairs = zip(planned.objects, replaced, strict=True)
-        adopted = [add_digest(backend.adopt(desired, live)) for desired, live in pairs]
-        frozen = backend.frozen(adopted, include_replaced(seen.gang_objects, replaced))
+        adopted = [object_plan.add_digest(backend.adopt(desired, live)) for desired, live in pairs]
+        frozen = backend.frozen(adopted, object_plan.include_replaced(seen.gang_objects, replaced))
     except (FactsUnavailable, Malformed):
         return None
     # The check before a write asks the cluster the same way. A pod that the PodGang does not name (yet, or any more)
@@ -234,17 +200,17 @@ def _stage(pods: Sequence[GangPod]) -> Stage:
 
 
 _ASIDES = {
-    SkipReason.UNRECORDED: HoldReason(
+    object_plan.SkipReason.UNRECORDED: HoldReason(
         GangReason.UNRECORDED,
         "its {kind} predates Rollcall or was admitted without it, so its pods are not changed",
         f"set the label {SCHEDULER_LABEL} on the {{kind}} while none of its pods is on a node",
     ),
-    SkipReason.NO_PROFILE: HoldReason(
+    object_plan.SkipReason.NO_PROFILE: HoldReason(
         GangReason.NO_PROFILE,
         "the scheduler recorded on its {kind} is not a profile of this configuration",
         "enable the profile again, or recreate the {kind} for another scheduler",
     ),
-    SkipReason.EMPTY: HoldReason(
+    object_plan.SkipReason.EMPTY: HoldReason(
         GangReason.TOO_FEW_PODS,
         "no pod names it and none of its PodCliques exists, so no gang objects are written yet",
         "read the log of Grove's operator, which creates PodCliques; delete the PodGang if nobody uses it",
@@ -252,7 +218,7 @@ _ASIDES = {
 }
 
 
-def _object_fault(seen: Observed, planned: GangPlan, desired: Manifest) -> HoldReason | None:
+def _object_fault(seen: Observed, planned: object_plan.GangPlan, desired: Manifest) -> HoldReason | None:
     name = f"{desired['kind']} {desired['metadata']['name']}"
     try:
         live = seen.live(desired)
@@ -265,23 +231,23 @@ def _object_fault(seen: Observed, planned: GangPlan, desired: Manifest) -> HoldR
             "check that rollcall reconcile is running, and read its log",
         )
     if live["metadata"].get("deletionTimestamp") is not None:
-        return leaving(live)
-    if left_behind(live, seen.podgang):
+        return object_plan.leaving(live)
+    if object_plan.left_behind(live, seen.podgang):
         why = f"{name} still belongs to an earlier {seen.podgang.owner.kind} of this name"
         return HoldReason(
             GangReason.OBJECT_LEAVING,
             why,
             "the garbage collector deletes it; if it stays, check that the garbage collector is running",
         )
-    if (owner := other_owner(live, seen.podgang)) is not None:
+    if (owner := object_plan.other_owner(live, seen.podgang)) is not None:
         return HoldReason(GangReason.CONFLICT, f"{name} belongs to {owner}", "delete or rename it")
     try:
-        adopted = add_digest(planned.profile.backend.adopt(desired, live))
+        adopted = object_plan.add_digest(planned.profile.backend.adopt(desired, live))
     except Malformed as error:
         return HoldReason(GangReason.OBJECT_DIFFERS, f"{name} cannot be read: {error}", "delete it")
-    if is_in_step(adopted, live):
+    if object_plan.is_in_step(adopted, live):
         return None
-    why = f"{name} differs from the desired object: {first_difference(adopted, live)}"
+    why = f"{name} differs from the desired object: {object_plan.first_difference(adopted, live)}"
     return HoldReason(GangReason.OBJECT_DIFFERS, why, "check that rollcall reconcile is running, and read its log")
 
 
@@ -339,7 +305,7 @@ class GangHealth:
     # As its objects state it. None if it has no objects yet, or if its scheduler has no such mode.
     disruption_mode: Disruption | None = None
     # Who writes its objects.
-    writer: GangObjectWriter = GangObjectWriter.NONE
+    writer: object_plan.GangObjectWriter = object_plan.GangObjectWriter.NONE
     # The PodGang that it waits for.
     anchor: str | None = None
     # Its Workload of Kueue, which may not exist yet, and its place in Kueue's queues.
@@ -444,7 +410,7 @@ class _CountedGang(NamedTuple):
     """A gang with its pods counted by member, and what makes its objects."""
 
     seen: Observed
-    tallies: Sequence[MemberTally]
+    tallies: Sequence[pod_reasons.MemberTally]
     profile: Profile | None
     record: Record | None
 
@@ -454,16 +420,16 @@ class _Judgement(NamedTuple):
 
     state: GangState
     obstacles: list[HoldReason]
-    wait: Wait | None = None
+    wait: pod_reasons.Wait | None = None
     room: RoomReasons = NOTHING_ABOUT_ROOM
 
 
 def judge(seen: Observed) -> GangHealth:
     """Returns the health of a gang. Raises `Malformed` for a PodGang that cannot be read."""
     podgang, members = seen.podgang, seen.roster.members
-    record = recorded(podgang, seen.facts)
+    record = object_plan.recorded(podgang, seen.facts)
     profile = None if record is None else seen.settings.profiles.get(record.scheduler or "")
-    gang = _CountedGang(seen, tallies(podgang, members), profile, record)
+    gang = _CountedGang(seen, pod_reasons.tallies(podgang, members), profile, record)
     strays = _strays(seen, profile, record)
     state = _state(seen, gang.tallies)
     judgement = _Judgement(state, list(_settled_faults(seen, state, record)))
@@ -489,7 +455,7 @@ def judge(seen: Observed) -> GangHealth:
         (*strays, *unowned_escapes((*seen.roster.unowned, *seen.roster.strangers))),
         *((podgang.owner.kind, podgang.owner.name) if isinstance(podgang, OptedInGang) else ("PodGang", "")),
         _disruption_mode(seen, profile),
-        writer_of(podgang, seen.facts, seen.settings),
+        object_plan.writer_of(podgang, seen.facts, seen.settings),
         None if judgement.wait is None else judgement.wait.anchor,
         None if kueue.gang is None else kueue.gang.key,
         kueue.queued,
@@ -508,15 +474,15 @@ def _judge_waiting(gang: _CountedGang, state: GangState, strays: Sequence[Escape
     wait = _wait(seen, counted)
     lacks = list(_missing_for_scheduler(gang))
     obstacles = [lack for lack in lacks if lack.reason is not GangReason.TOPOLOGY_LEFT_OUT]
-    obstacles += gated(counted, None if wait is None else wait.reason, kueue.why)
-    obstacles += astray(strays, podgang)
+    obstacles += pod_reasons.gated(counted, None if wait is None else wait.reason, kueue.why)
+    obstacles += pod_reasons.astray(strays, podgang)
     # A quota may also be why pods are missing.
     only_room = all(obstacle.reason is GangReason.TOO_FEW_PODS for obstacle in obstacles)
     waiting = _waiting(gang) if state is GangState.HELD and only_room else None
     if not obstacles:
         scheduler = _scheduler_of(seen.roster.members, profile)
         advice = "" if profile is None else profile.backend.when_held
-        obstacles += unscheduled(counted, scheduler, advice, list(group_conditions(seen.gang_objects)))
+        obstacles += pod_reasons.unscheduled(counted, scheduler, advice, list(group_conditions(seen.gang_objects)))
     if waiting is not None and seen.fits is not None:
         room = room_reasons(waiting, seen.fits, has_no_room=obstacles[0].reason is GangReason.NO_ROOM)
         obstacles = [*room.reasons, *obstacles]
@@ -531,9 +497,9 @@ def _judge_waiting(gang: _CountedGang, state: GangState, strays: Sequence[Escape
     if state is GangState.IN_PART:
         obstacles.append(_partial_start(counted))
     if seen.workload is not None:
-        obstacles += migration(seen.workload)
+        obstacles += pod_reasons.migration(seen.workload)
     # Last: any user who may create pods can cause this reason, so it must not hide another one.
-    obstacles += unowned(seen.roster, podgang)
+    obstacles += pod_reasons.unowned(seen.roster, podgang)
     return _Judgement(state, obstacles, wait, room)
 
 
@@ -541,12 +507,12 @@ def _settled_faults(seen: Observed, state: GangState, record: Record | None) -> 
     """Yields what is wrong with a gang that is empty, or has started."""
     if state is GangState.EMPTY:
         yield from object_reasons(seen)
-    is_unrecorded = record is not None and record.scheduler is None and not is_groves(seen.podgang)
+    is_unrecorded = record is not None and record.scheduler is None and not object_plan.is_groves(seen.podgang)
     if state is GangState.STARTED and is_unrecorded and (removed := removed_record(seen)) is not None:
         # It runs on, and the pods that replace others are no gang.
         yield removed
     if state is GangState.STARTED and not isinstance(seen.podgang, OptedInGang):
-        yield from waiting_for_resync(seen.podgang, seen.roster)
+        yield from pod_reasons.waiting_for_resync(seen.podgang, seen.roster)
 
 
 def _missing_for_scheduler(gang: _CountedGang) -> Iterator[HoldReason]:
@@ -556,10 +522,10 @@ def _missing_for_scheduler(gang: _CountedGang) -> Iterator[HoldReason]:
     if not _is_hindered(seen.podgang):
         # For a hindered gang the hindrance is the whole reason.
         if gang.profile is not None:
-            yield from rule_reasons(
+            yield from pod_reasons.rule_reasons(
                 seen.podgang, seen.workload, gang.profile, seen.facts, seen.settings, seen.now, seen.outcomes
             )
-        yield from too_few(seen.podgang, gang.tallies, seen.roster.unnamed)
+        yield from pod_reasons.too_few(seen.podgang, gang.tallies, seen.roster.unnamed)
 
 
 def _waiting(gang: _CountedGang) -> WaitingGang | None:
@@ -581,24 +547,27 @@ def _has_room_for_rest(gang: _CountedGang) -> bool | None:
         return None
 
 
-def _is_queued(obstacles: Sequence[HoldReason], counted: Sequence[MemberTally]) -> bool:
+def _is_queued(obstacles: Sequence[HoldReason], counted: Sequence[pod_reasons.MemberTally]) -> bool:
     """Returns whether Kueue alone keeps every pod of a gang from its scheduler."""
     pods = [pod for tally in counted for pod in tally.pods]
     gated_by_kueue = all(kueue_module.ADMISSION_GATE in pod.gates for pod in pods)
     return gated_by_kueue and all(obstacle.is_kueues for obstacle in obstacles)
 
 
-def _wait(seen: Observed, counted: Sequence[MemberTally]) -> Wait | None:
+def _wait(seen: Observed, counted: Sequence[pod_reasons.MemberTally]) -> pod_reasons.Wait | None:
     """Returns the anchor that the gang waits for: Grove's gate is on its pods until the anchor has started."""
     pods = [pod for tally in counted for pod in tally.pods]
     if not any(grove.GATE in pod.gates for pod in pods):
         return None
-    return wait_of(seen.podgang, anchors_of(seen.podgang, pods, seen.facts), seen.anchors)
+    return pod_reasons.wait_of(seen.podgang, pod_reasons.anchors_of(seen.podgang, pods, seen.facts), seen.anchors)
 
 
-def _state(seen: Observed, counted: Sequence[MemberTally]) -> GangState:
+def _state(seen: Observed, counted: Sequence[pod_reasons.MemberTally]) -> GangState:
     podgang = seen.podgang
-    if seen.empty and decided(podgang, seen.facts, seen.settings, empty=True) is SkipReason.EMPTY:
+    if (
+        seen.empty
+        and object_plan.decided(podgang, seen.facts, seen.settings, empty=True) is object_plan.SkipReason.EMPTY
+    ):
         return GangState.EMPTY
     if mapping(podgang.raw.get("metadata")).get("deletionTimestamp") is not None:
         return GangState.LEAVING
@@ -609,7 +578,7 @@ def _state(seen: Observed, counted: Sequence[MemberTally]) -> GangState:
     return GangState.IN_PART if any(tally.bound for tally in counted) else GangState.HELD
 
 
-def _workload_state(gang: OptedInGang, counted: Sequence[MemberTally]) -> GangState | None:
+def _workload_state(gang: OptedInGang, counted: Sequence[pod_reasons.MemberTally]) -> GangState | None:
     """Returns the state that the workload alone determines, regardless of its pods; None if it determines none."""
     workload = gang.workload
     if workload.finished:
@@ -628,7 +597,7 @@ def _is_hindered(podgang: PodGang) -> bool:
 
 
 def _strays(seen: Observed, profile: Profile | None, record: Record | None) -> tuple[Escaped, ...]:
-    if profile is None or record is None or _is_hindered(seen.podgang) or is_groves(seen.podgang):
+    if profile is None or record is None or _is_hindered(seen.podgang) or object_plan.is_groves(seen.podgang):
         # Pods of a workload without a record are not prepared, so they lack nothing. Grove prepares its own.
         return ()
     key = key_of_gang(seen.podgang)
@@ -646,7 +615,7 @@ def _scheduler_of(pods: Sequence[GangPod], profile: Profile | None) -> str:
     return next((str(name) for pod in pods if (name := pod.spec.get("schedulerName"))), "its scheduler")
 
 
-def _partial_start(counted: Sequence[MemberTally]) -> HoldReason:
+def _partial_start(counted: Sequence[pod_reasons.MemberTally]) -> HoldReason:
     short = [tally for tally in counted if not tally.started]
     parts = ", ".join(f"{tally.member.name} has {tally.bound} of {tally.member.min_replicas}" for tally in short)
     why = f"a part of the gang is on nodes and the rest is not: {parts}"
@@ -675,7 +644,7 @@ def _disruption_mode(seen: Observed, profile: Profile | None) -> Disruption | No
 
 
 # The health of a gang; its anchors are judged by the function, and not at all without one. None if it does not exist.
-Health = Callable[[GangKey, Anchors | None], GangHealth | None]
+Health = Callable[[GangKey, pod_reasons.Anchors | None], GangHealth | None]
 
 _STATES = {GangState.HELD: "held", GangState.IN_PART: "on nodes only in part", GangState.LEAVING: "being deleted"}
 
@@ -685,11 +654,11 @@ class AnchoredHealth:
 
     def __init__(self, health: Health) -> None:
         self._health = health
-        self._anchors: dict[GangKey, Anchor | None] = {}
+        self._anchors: dict[GangKey, pod_reasons.Anchor | None] = {}
         # Gangs by the anchor that they wait for, as last judged.
         self._waiting: Grouping[GangKey, GangKey] = Grouping()
         # Each anchor as all gangs that wait for it were judged with it, or will be.
-        self._as_known: dict[GangKey, Anchor | None] = {}
+        self._as_known: dict[GangKey, pod_reasons.Anchor | None] = {}
 
     def health(self, key: GangKey) -> GangHealth | None:
         """Returns the health of a gang; None if it does not exist or Rollcall does not make it. Raises `Malformed`, and
@@ -720,7 +689,7 @@ class AnchoredHealth:
         """Judges each anchor again from now on."""
         self._anchors.clear()
 
-    def _anchor(self, key: GangKey) -> Anchor | None:
+    def _anchor(self, key: GangKey) -> pod_reasons.Anchor | None:
         if key not in self._anchors:
             now = self._anchors[key] = self._judged(key)
             if self._as_known.get(key, now) != now:
@@ -728,7 +697,7 @@ class AnchoredHealth:
                 del self._as_known[key]
         return self._anchors[key]
 
-    def _judged(self, key: GangKey) -> Anchor | None:
+    def _judged(self, key: GangKey) -> pod_reasons.Anchor | None:
         try:
             health = self._health(key, None)
         except (Malformed, FactsUnavailable):
@@ -736,4 +705,6 @@ class AnchoredHealth:
         if health is None:
             return None
         first = health.obstacles[0] if health.obstacles else None
-        return Anchor(key.name, health.state is GangState.STARTED, _STATES.get(health.state, health.state.value), first)
+        return pod_reasons.Anchor(
+            key.name, health.state is GangState.STARTED, _STATES.get(health.state, health.state.value), first
+        )

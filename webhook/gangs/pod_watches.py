@@ -18,18 +18,8 @@ from webhook.cluster.client import Client
 from webhook.cluster.clock import MACHINE_CLOCK, Clock
 from webhook.cluster.requests import BOUND, METADATA_ONLY
 from webhook.cluster.watch import ServedWatch, Watch
+from webhook.gangs import members
 from webhook.gangs.key import GangKey, Grouping, shared_key
-from webhook.gangs.members import (
-    OF_GANGS,
-    POD_BYTES,
-    GangPod,
-    PodEnd,
-    Roster,
-    cause_of_end,
-    is_controlled,
-    read_gang_pod,
-    roster,
-)
 from webhook.model import grove
 from webhook.model.gang_objects import Stage
 from webhook.model.grove import OwnerReference, PodGang
@@ -219,12 +209,12 @@ class GangPods:
         self,
         client: Client,
         changed: Callable[[GangKey], None],
-        selector: Mapping[str, str] = OF_GANGS,
-        read: Callable[[Manifest], tuple[ObjectKey, GangPod]] = read_gang_pod,
+        selector: Mapping[str, str] = members.OF_GANGS,
+        read: Callable[[Manifest], tuple[ObjectKey, members.GangPod]] = members.read_gang_pod,
         kinds: PodControllers = GROVE_POD_CONTROLLERS,
         filled: Callable[[], None] = lambda: None,
         *,
-        ended: Callable[[PodEnd], None] | None = None,
+        ended: Callable[[members.PodEnd], None] | None = None,
         controller_changed: Callable[[ControllerKey], None] = lambda _: None,
         clock: Clock = MACHINE_CLOCK,
     ) -> None:
@@ -239,7 +229,7 @@ class GangPods:
         self._on_node: Grouping[ObjectKey, str] = Grouping()
         self._watch = Watch(
             client,
-            Projection("", PODS, read, most=POD_BYTES, keyed_by_object=True),
+            Projection("", PODS, read, most=members.POD_BYTES, keyed_by_object=True),
             lambda _: self._kind_read(),
             self._noticed,
             selector,
@@ -255,7 +245,7 @@ class GangPods:
         """Whether all pods and the controllers above them were read once."""
         return self._watch.filled and self.controllers.filled
 
-    def pods_of_gang(self, gang: GangKey) -> list[GangPod]:
+    def pods_of_gang(self, gang: GangKey) -> list[members.GangPod]:
         """Returns the pods that name a gang, members or not, sorted by name."""
         return [self._watch.index.entries[key] for key in sorted(self._of.members(gang))]
 
@@ -275,11 +265,11 @@ class GangPods:
                 self._changed(gang)
         return {name for name, keys in pods.items() if keys}
 
-    def roster(self, podgang: PodGang, pods: list[GangPod]) -> Roster:
+    def roster(self, podgang: PodGang, pods: list[members.GangPod]) -> members.Roster:
         """Splits `pods`, which name a gang, into members and others."""
-        return roster(podgang, [(pod, self._chain(pod)) for pod in pods])
+        return members.roster(podgang, [(pod, self._chain(pod)) for pod in pods])
 
-    def controlled_by(self, uid: str, pods: Iterable[GangPod]) -> list[GangPod]:
+    def controlled_by(self, uid: str, pods: Iterable[members.GangPod]) -> list[members.GangPod]:
         """Returns those of `pods` that have the object with that uid in their chain of controllers."""
         return [pod for pod in pods if any(reference.uid == uid for reference in self._chain(pod))]
 
@@ -304,21 +294,21 @@ class GangPods:
         """Stops watching the controllers between pods and their workloads."""
         await self.controllers.close()
 
-    def _chain(self, pod: GangPod) -> list[OwnerReference]:
+    def _chain(self, pod: members.GangPod) -> list[OwnerReference]:
         return self.controllers.chain(pod.namespace, pod.controller)
 
     def _controlled(self, key: ObjectKey) -> Controlled | None:
-        pod: GangPod | None = self._watch.index.entries.get(key)
+        pod: members.GangPod | None = self._watch.index.entries.get(key)
         return None if pod is None else Controlled(pod.uid, pod.controller)
 
-    def _replaced(self, before: GangPod, after: GangPod | None, *, watched: bool) -> None:
-        cause = cause_of_end(before, after, watched=watched)
+    def _replaced(self, before: members.GangPod, after: members.GangPod | None, *, watched: bool) -> None:
+        cause = members.cause_of_end(before, after, watched=watched)
         if cause is not None and before.kind and self._ended is not None:
-            self._ended(PodEnd(before, self._chain(before), cause))
+            self._ended(members.PodEnd(before, self._chain(before), cause))
 
     def _noticed(self, key: ObjectKey) -> None:
         before = self._of.group(key)
-        pod: GangPod | None = self._watch.index.entries.get(key)
+        pod: members.GangPod | None = self._watch.index.entries.get(key)
         now = None if pod is None or not pod.kind else shared_key(pod.gang)
         self._of.move(key, now)
         self._on_node.move(key, None if pod is None or now is None else pod.node)
@@ -391,7 +381,7 @@ class Stages:
         async with aclosing(pods):
             async for raw in pods:
                 above = controllers.chain(podgang.namespace, kept_controller(mapping(mapping(raw).get("metadata"))))
-                while not is_controlled(podgang, above):
+                while not members.is_controlled(podgang, above):
                     kind = controllers.unseen(podgang.namespace, above)
                     if kind is None:
                         break

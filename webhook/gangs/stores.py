@@ -19,17 +19,7 @@ from webhook.cluster.watch import ServedWatch, Watch, unread, version_number
 from webhook.errors import FactsUnavailable
 from webhook.gangs.key import Grouping
 from webhook.gangs.object_plan import MemberGangs, owner_of_ours
-from webhook.model import grove
-from webhook.model.bounds import (
-    POD_GANG_BYTES,
-    STORED_BYTES,
-    FairMemory,
-    Packed,
-    fits,
-    labels_kept,
-    latest_equal,
-    weight,
-)
+from webhook.model import bounds, grove
 from webhook.model.gang_objects import (
     STARTED,
     LivingGang,
@@ -66,7 +56,7 @@ Whose = Callable[[Manifest], Any]
 Changed = Callable[[ObjectKey, set[Any]], None]
 V = TypeVar("V")
 # The objects of a gang, which come together, have one owner.
-_shared = latest_equal(1024)
+_shared = bounds.latest_equal(1024)
 
 
 class Store:
@@ -117,7 +107,7 @@ class Store:
         self._whose = whose
         self._part_of = part_of or whose
         # A PodGang without all its members is useless, so a PodGang is kept whole or not at all.
-        self._most = POD_GANG_BYTES if resource == POD_GANGS.resource else STORED_BYTES
+        self._most = bounds.POD_GANG_BYTES if resource == POD_GANGS.resource else bounds.STORED_BYTES
         projection = Projection("", resource, self._read, most=self._most, keyed_by_object=True)
         self.watch = Watch(client, projection, lambda _: filled(), self._noticed, clock=clock)
 
@@ -206,7 +196,7 @@ class Store:
             whose = self._concerned.group(key)
             self._changed(key, set() if whose is None else {whose})
 
-    def _read(self, raw: Manifest) -> tuple[ObjectKey, Packed]:
+    def _read(self, raw: Manifest) -> tuple[ObjectKey, bounds.Packed]:
         metadata = mapping(raw.get("metadata"))
         api = self.resource.api
         manifest = {
@@ -218,7 +208,7 @@ class Store:
         key = key_of(raw)
         _replace(self._latest, key, _status(raw) if _read_or_none(raised_at, raw) is not None else None)
         self._compare(key)
-        kept = Packed.pack(manifest)
+        kept = bounds.Packed.pack(manifest)
         if _read_or_none(says_started, raw):
             self._started.add(key)
         else:
@@ -227,8 +217,8 @@ class Store:
             self._not_placed[key] = condition
         else:
             self._not_placed.pop(key, None)
-        whole = self.resource == POD_GANGS.resource or weight(kept, self._most) <= self._most
-        return key, kept if whole else Packed.pack(_outlined(manifest))
+        whole = self.resource == POD_GANGS.resource or bounds.weight(kept, self._most) <= self._most
+        return key, kept if whole else bounds.Packed.pack(_outlined(manifest))
 
     def _noticed(self, key: ObjectKey) -> None:
         before, live = self._concerned.group(key), self.objects.get(key)
@@ -257,7 +247,7 @@ class Store:
 class _Unpacked(Mapping[ObjectKey, Manifest]):
     """Objects by key, which are stored packed: each access makes another copy."""
 
-    def __init__(self, kept: Mapping[ObjectKey, Packed]) -> None:
+    def __init__(self, kept: Mapping[ObjectKey, bounds.Packed]) -> None:
         self._kept = kept
 
     def __getitem__(self, key: ObjectKey) -> Manifest:
@@ -319,10 +309,10 @@ def _outlined(manifest: Manifest) -> Manifest:
     So it blocks only its own name. One of the strings may name the group above it.
     """
     metadata, spec = manifest["metadata"], mapping(manifest["spec"])
-    labels, _ = labels_kept(mapping(metadata.get("labels")), first=ROLLCALL_LABELS)
+    labels, _ = bounds.labels_kept(mapping(metadata.get("labels")), first=ROLLCALL_LABELS)
     owners = [owner for owner in sequence(metadata.get("ownerReferences")) if mapping(owner).get("controller") is True]
     kept = {field: value for field, value in metadata.items() if field not in {"annotations", "labels"}}
-    texts = {field: value for field, value in spec.items() if isinstance(value, str) and fits((field, value))}
+    texts = {field: value for field, value in spec.items() if isinstance(value, str) and bounds.fits((field, value))}
     return {**manifest, "metadata": {**kept, "labels": labels, "ownerReferences": owners}, "spec": texts}
 
 
@@ -466,16 +456,16 @@ class StoredWorkloads(ServedWatch):
         *,
         clock: Clock = MACHINE_CLOCK,
     ) -> None:
-        projection = Projection("", resource, self._packed, most=STORED_BYTES, keyed_by_object=True)
+        projection = Projection("", resource, self._packed, most=bounds.STORED_BYTES, keyed_by_object=True)
         super().__init__(client, projection, changed, selector, filled, clock=clock)
-        self._latest: FairMemory[ObjectKey, tuple[Packed, Any]] = FairMemory(LATEST_BYTES)
+        self._latest: bounds.FairMemory[ObjectKey, tuple[bounds.Packed, Any]] = bounds.FairMemory(LATEST_BYTES)
         # Workloads that the watch does not select any more, and that are still judged.
-        self._unrecorded: dict[ObjectKey, Packed] = {}
+        self._unrecorded: dict[ObjectKey, bounds.Packed] = {}
 
     def get(self, key: ObjectKey) -> Manifest | None:
         """Returns one workload; None if it does not exist."""
         kept = self._kept(key)
-        return None if kept is None else Packed.manifest(kept)
+        return None if kept is None else bounds.Packed.manifest(kept)
 
     def latest(self, key: ObjectKey, make: Callable[[Manifest], V]) -> V | None:
         """Returns what `make` makes of one workload; None if it does not exist. Of the workloads that were asked for
@@ -486,14 +476,14 @@ class StoredWorkloads(ServedWatch):
             return None
         if (remembered := self._latest.get(key)) is not None and remembered[0] is kept:
             return remembered[1]  # type: ignore[no-any-return]
-        view = make(Packed.manifest(kept))
+        view = make(bounds.Packed.manifest(kept))
         self._latest.put(key[0], key, (kept, view), max(kept.size(), LATEST_BYTES // LATEST))
         return view
 
     def put_unrecorded(self, raw: Manifest) -> bool:
         """Keeps a workload that the watch does not select. Returns whether anything changed. Raises `Malformed`."""
         key, packed = self._packed(raw)
-        if packed == self._unrecorded.get(key) or weight(packed, STORED_BYTES) > STORED_BYTES:
+        if packed == self._unrecorded.get(key) or bounds.weight(packed, bounds.STORED_BYTES) > bounds.STORED_BYTES:
             return False
         self._unrecorded[key] = packed
         return True
@@ -502,11 +492,11 @@ class StoredWorkloads(ServedWatch):
         """Forgets a workload that the watch does not select."""
         self._unrecorded.pop(key, None)
 
-    def _kept(self, key: ObjectKey) -> Packed | None:
-        kept: Packed | None = self.entries.get(key)
+    def _kept(self, key: ObjectKey) -> bounds.Packed | None:
+        kept: bounds.Packed | None = self.entries.get(key)
         return self._unrecorded.get(key) if kept is None else kept
 
-    def _packed(self, raw: Manifest) -> tuple[ObjectKey, Packed]:
+    def _packed(self, raw: Manifest) -> tuple[ObjectKey, bounds.Packed]:
         api, metadata = self.resource.api, mapping(raw.get("metadata"))
         kept: dict[str, Any] = {field: metadata[field] for field in METADATA if field in metadata}
         if (annotations := mapping(metadata.get("annotations"))).get(_COPY) is not None:
@@ -522,4 +512,4 @@ class StoredWorkloads(ServedWatch):
                 if condition.get("type") in _CONDITIONS
             ]
             manifest["status"] = {"conditions": conditions}
-        return key_of(raw), Packed.pack(manifest)
+        return key_of(raw), bounds.Packed.pack(manifest)

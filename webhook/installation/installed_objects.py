@@ -269,7 +269,7 @@ _IN_ORDER = {"sortOptions": {"order": "fifo"}}
 Dump = Callable[[Manifest], str]
 
 
-class ConfigurationFile(NamedTuple):
+class InstalledConfiguration(NamedTuple):
     """A configuration file: its text, the settings made from it, and the text of each shadow's file."""
 
     text: str
@@ -278,7 +278,7 @@ class ConfigurationFile(NamedTuple):
 
 
 def kustomizations(
-    files: ConfigurationFile, self_managed: ConfigurationFile, namespace: str, image: str, dump: Dump
+    files: InstalledConfiguration, self_managed: InstalledConfiguration, namespace: str, image: str, dump: Dump
 ) -> Mapping[str, str]:
     """Returns the text of each file by its path. `dump` writes an object as YAML, `files` is the configuration for
     certificates from elsewhere, and `self_managed` the one for self-managed certificates.
@@ -296,7 +296,7 @@ def kustomizations(
     }
 
 
-def _complete(folder: str, configured: ConfigurationFile, options: Options, dump: Dump) -> dict[str, str]:
+def _complete(folder: str, configured: InstalledConfiguration, options: Options, dump: Dump) -> dict[str, str]:
     files = {
         f"{topic}.yaml": _documents(manifests, dump)
         for topic, make in TOPICS.items()

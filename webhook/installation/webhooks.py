@@ -1,8 +1,8 @@
 """The two webhook configurations that make the API server call Rollcall, with their match conditions.
 
 They are made from the same tables as the code that serves them, so the API server calls Rollcall only for objects that
-it judges. It does not call `/validate` for a pod that `/mutate` has sealed (`webhook.validators.registry`), if nothing has
-changed the labels that the seal names and the pod has no trait that a rule looks for. Users that the settings name,
+it judges. It does not call `/validate` for a pod that `/mutate` has sealed (`webhook.validators.registry`), if nothing
+has changed the labels that the seal names and the pod has no trait that a rule looks for. Users that the settings name,
 and Rollcall's own service accounts, are exempt from the rules about gang objects.
 
 Source: Kubernetes documentation, "Dynamic Admission Control"; the names and policies are those of the design's section

@@ -11,22 +11,10 @@ from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any
 
+from webhook.model import known_objects
 from webhook.model.fields import KindFields
 from webhook.model.gang_objects import GangObjects, map_key
 from webhook.model.keys import Api, Needed, ObjectKey, Record
-from webhook.model.known_objects import (
-    HyperNode,
-    KaiQueue,
-    Namespace,
-    PodGangFacts,
-    PriorityClass,
-    QueuedGroups,
-    Quota,
-    SpecField,
-    TopologyBinding,
-    TopologyLayer,
-    VolcanoQueue,
-)
 from webhook.model.kueue_objects import AdmissionCheck, ClusterQueue, Cohort, KueueWorkloads, LocalQueue, ResourceFlavor
 from webhook.model.node_pods import NodePods, Reservation
 from webhook.model.nodes import NodeGrower, Nodes
@@ -41,9 +29,9 @@ from webhook.workloads.shaped_workload import GangSize, WorkloadKey
 class ClusterFacts:
     """The snapshot. Cluster-scoped objects are keyed by name, others by (namespace, name). None means unknown."""
 
-    namespaces: Mapping[str, Namespace] | None = None
+    namespaces: Mapping[str, known_objects.Namespace] | None = None
     pod_clique_sets: Mapping[ObjectKey, Record] | None = None
-    pod_gangs: Mapping[ObjectKey, PodGangFacts] | None = None
+    pod_gangs: Mapping[ObjectKey, known_objects.PodGangFacts] | None = None
     # By the namespace and name of the replica of a PodCliqueSet. None for a Grove that has no PodGangMaps.
     pod_gang_maps: Mapping[ObjectKey, PodGangMap] | None = None
     # Rollcall's gang objects, of every enabled scheduler. Only known in a cluster.
@@ -67,21 +55,21 @@ class ClusterFacts:
     # The PodGangs that have a pod on a node. In a cluster this is read on demand: see `Needed`.
     bound_gangs: frozenset[ObjectKey] | None = None
     # Koordinator looks a quota up by its name over all namespaces: see `ElasticQuotas`.
-    elastic_quotas: Mapping[str, Quota] | None = None
-    topology_bindings: Mapping[str, TopologyBinding] | None = None
-    network_topologies: Mapping[str, tuple[TopologyLayer, ...]] | None = None
+    elastic_quotas: Mapping[str, known_objects.Quota] | None = None
+    topology_bindings: Mapping[str, known_objects.TopologyBinding] | None = None
+    network_topologies: Mapping[str, tuple[known_objects.TopologyLayer, ...]] | None = None
     koordinator_pod_groups: KoordinatorPodGroups | None = None
-    priority_classes: Mapping[str, PriorityClass] | None = None
-    volcano_queues: Mapping[str, VolcanoQueue] | None = None
+    priority_classes: Mapping[str, known_objects.PriorityClass] | None = None
+    volcano_queues: Mapping[str, known_objects.VolcanoQueue] | None = None
     # HyperNodes by name: the tier of each.
-    hyper_nodes: Mapping[str, HyperNode] | None = None
-    kai_queues: Mapping[str, KaiQueue] | None = None
+    hyper_nodes: Mapping[str, known_objects.HyperNode] | None = None
+    kai_queues: Mapping[str, known_objects.KaiQueue] | None = None
     # KAI's Topologies by name: their node label keys, broadest first.
     kai_topologies: Mapping[str, tuple[str, ...]] | None = None
     # KAI's SchedulingShards by name: the value of the node-pool label that each serves, None for the default one.
     kai_shards: Mapping[str, str | None] | None = None
-    kai_pod_groups: QueuedGroups | None = None
-    volcano_pod_groups: QueuedGroups | None = None
+    kai_pod_groups: known_objects.QueuedGroups | None = None
+    volcano_pod_groups: known_objects.QueuedGroups | None = None
     # Of the Workload API, by namespace and name.
     workloads: Mapping[ObjectKey, WorkloadTemplates] | None = None
     pod_groups: Groups | None = None
@@ -151,7 +139,7 @@ class ClusterFacts:
         is_partial = needed.part in (self.partial or ())
         return is_partial and self.lacks(needed) and not self.is_whole(needed.part, needed.namespace)
 
-    def lacks_field(self, spec_field: SpecField) -> bool:
+    def lacks_field(self, spec_field: known_objects.SpecField) -> bool:
         """Returns whether the cluster is known not to have this field. An unknown field is not missing."""
         names = (self.spec_fields or {}).get(spec_field.api)
         return names is not None and spec_field.name not in names
@@ -230,7 +218,7 @@ def _changed(part: Mapping[Any, Any], entries: Mapping[Any, Any]) -> Any:
     return copied
 
 
-_NOTHING: Mapping[str, Namespace] = MappingProxyType({})
+_NOTHING: Mapping[str, known_objects.Namespace] = MappingProxyType({})
 
 NO_FACTS = ClusterFacts()
 _OF_OTHER_CLUSTERS = (

@@ -12,17 +12,7 @@ from collections.abc import Collection, Hashable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
-from webhook.model import grove
-from webhook.model.claims import (
-    NAMES_OF,
-    PART_OF_MARK,
-    SYSTEM_OF_GROUP,
-    SYSTEM_OF_SCHEDULER,
-    group_in_mark,
-    groups_in_pod,
-    pods_gang,
-    scheduler_of,
-)
+from webhook.model import claims, grove
 from webhook.model.gang_objects import MANAGED_BY_ROLLCALL
 from webhook.model.keys import ObjectKey
 from webhook.model.known_kinds import DEFAULT_SCHEDULER
@@ -30,28 +20,19 @@ from webhook.model.projections import key_of
 from webhook.model.reading import Malformed, Manifest, mapping, text
 from webhook.model.workload_record import SCHEDULER_LABEL
 from webhook.offline.judgement import kind_of
-from webhook.workloads.shaped_workload import (
-    KIND,
-    MINIMUMS,
-    GangSize,
-    OperatorGroup,
-    ShapedWorkload,
-    WorkloadKey,
-    gang_sizes,
-    key_of_workload,
-)
+from webhook.workloads import shaped_workload
 from webhook.workloads.shaped_workload import KIND as POD_GROUP
 from webhook.workloads.workload_kinds import REPLICATED, WorkloadKinds
 
 
-def operator_groups(manifests: Iterable[Manifest]) -> tuple[OperatorGroup, ...]:
+def operator_groups(manifests: Iterable[Manifest]) -> tuple[shaped_workload.OperatorGroup, ...]:
     """Returns the readable PodGroups that Rollcall did not write. Of two versions of one the last counts."""
-    groups: dict[WorkloadKey, OperatorGroup] = {}
+    groups: dict[shaped_workload.WorkloadKey, shaped_workload.OperatorGroup] = {}
     for manifest in manifests:
         group, _, kind = kind_of(manifest)
-        if kind == KIND and group in MINIMUMS:
+        if kind == shaped_workload.KIND and group in shaped_workload.MINIMUMS:
             try:
-                operator_group = OperatorGroup(manifest, group)
+                operator_group = shaped_workload.OperatorGroup(manifest, group)
             except Malformed:
                 continue
             if operator_group.is_foreign:
@@ -60,25 +41,25 @@ def operator_groups(manifests: Iterable[Manifest]) -> tuple[OperatorGroup, ...]:
 
 
 def sizes_of_owners(
-    groups: Collection[OperatorGroup], manifests: Iterable[Manifest], kinds: WorkloadKinds
-) -> dict[WorkloadKey, GangSize]:
+    groups: Collection[shaped_workload.OperatorGroup], manifests: Iterable[Manifest], kinds: WorkloadKinds
+) -> dict[shaped_workload.WorkloadKey, shaped_workload.GangSize]:
     """Returns the size of each readable workload of a declared kind that owns one of the PodGroups."""
     # Groups that are no gangs count, too: they have a part of the pods.
     owned = Counter(key for group in groups for key in dict(group.owners))
-    workloads: dict[WorkloadKey, ShapedWorkload] = {}
-    differing: set[WorkloadKey] = set()
+    workloads: dict[shaped_workload.WorkloadKey, shaped_workload.ShapedWorkload] = {}
+    differing: set[shaped_workload.WorkloadKey] = set()
     for manifest in manifests if owned else ():
         view = kinds.views.get(kind_of(manifest)[::2])
-        if view is not None and issubclass(view, ShapedWorkload):
+        if view is not None and issubclass(view, shaped_workload.ShapedWorkload):
             try:
                 workload = view(manifest)
                 workload.read()
             except Malformed:
                 continue
-            key = key_of_workload(workload)
+            key = shaped_workload.key_of_workload(workload)
             if workloads.setdefault(key, workload).raw != manifest:
                 differing.add(key)
-    sizes = gang_sizes(workloads.values(), owned)
+    sizes = shaped_workload.gang_sizes(workloads.values(), owned)
     return {key: size for key, size in sizes.items() if key not in differing}
 
 
@@ -130,7 +111,7 @@ def _groups_of(manifest: Manifest, kinds: WorkloadKinds) -> Sizes:
     counted_kind = kind != "PodCliqueSet"
     for template, pods in kinds.templates_in(group, kind, manifest) if counted_kind else ():
         # Two marks of one system may name one group.
-        for system, name in {(group_name.system, group_name.name) for group_name in groups_in_pod(template)}:
+        for system, name in {(group_name.system, group_name.name) for group_name in claims.groups_in_pod(template)}:
             counted[(system, namespace, name)] += pods
     # A name elsewhere in the object, such as in a custom resource: how many pods have it is unknown.
     return {**_mentioned(manifest), **counted}
@@ -146,9 +127,9 @@ def _mentioned(manifest: Manifest) -> Sizes:
         holder, value = waiting.pop()
         if isinstance(value, dict):
             for key, inner in value.items():
-                name = group_in_mark(str(key), inner)
-                if name is not None and (holder not in _HOLDERS or holder == PART_OF_MARK[key]):
-                    sizes[(NAMES_OF[key], _namespace(manifest), name)] = None
+                name = claims.group_in_mark(str(key), inner)
+                if name is not None and (holder not in _HOLDERS or holder == claims.PART_OF_MARK[key]):
+                    sizes[(claims.NAMES_OF[key], _namespace(manifest), name)] = None
             waiting += ((str(key), inner) for key, inner in value.items())
         elif isinstance(value, list):
             waiting += (("", inner) for inner in value)
@@ -174,7 +155,7 @@ def file_groups(
         with suppress(Malformed):
             metadata = mapping(manifest.get("metadata"))
             labels = mapping(metadata.get("labels"))
-            if kind == POD_GROUP and (system := SYSTEM_OF_GROUP.get(group)) is not None:
+            if kind == POD_GROUP and (system := claims.SYSTEM_OF_GROUP.get(group)) is not None:
                 is_made = metadata.get("ownerReferences") or labels.get(grove.LABEL_MANAGED_BY) == MANAGED_BY_ROLLCALL
                 groups[(system, *key_of(manifest))] = not is_made
             elif SCHEDULER_LABEL not in labels and kind != "PodCliqueSet":
@@ -193,7 +174,7 @@ def pods_gangs(manifests: Iterable[Manifest], kinds: WorkloadKinds) -> dict[Obje
         group, _, kind = kind_of(manifest)
         with suppress(Malformed):
             for template, _ in kinds.templates_in(group, kind, manifest):
-                gang = pods_gang(template)
+                gang = claims.pods_gang(template)
                 if gang is not None and gang.minimum is not None:
                     minimums.setdefault((_namespace(manifest), gang.name), set()).add(gang.minimum)
     return {key: next(iter(stated)) if len(stated) == 1 else None for key, stated in minimums.items()}
@@ -204,12 +185,12 @@ def _ungrouped_systems(group: str, kind: str, manifest: Manifest, kinds: Workloa
     # Every pod that names no scheduler is default-scheduler's, and most objects make no gangs of PodGroups.
     plain = (group, kind) in REPLICATED | {("", "Pod"), ("batch", "Job")}
     for template, _ in kinds.templates_in(group, kind, manifest):
-        system = SYSTEM_OF_SCHEDULER.get(scheduler_of(template))
-        may_lack = plain or system != SYSTEM_OF_SCHEDULER[DEFAULT_SCHEDULER]
+        system = claims.SYSTEM_OF_SCHEDULER.get(claims.scheduler_of(template))
+        may_lack = plain or system != claims.SYSTEM_OF_SCHEDULER[DEFAULT_SCHEDULER]
         if (
             system is not None
             and may_lack
-            and all(group_name.system != system for group_name in groups_in_pod(template))
+            and all(group_name.system != system for group_name in claims.groups_in_pod(template))
         ):
             yield system
 

@@ -28,19 +28,8 @@ from webhook.model.admission_request import Changes
 from webhook.model.fields import ROOT, FieldPath, Item
 from webhook.model.findings import shown
 from webhook.model.reading import Manifest
-from webhook.offline import yaml_and_json
+from webhook.offline import positions, yaml_and_json
 from webhook.offline.finding_details import COMMENT, Directive, parse_directive
-from webhook.offline.positions import (
-    COMMAND_LINE,
-    Limits,
-    Lines,
-    Root,
-    TextBudget,
-    TextEdit,
-    TextProblem,
-    do_nothing,
-    find,
-)
 from webhook.offline.text_edits import document_at, text_edits
 from webhook.offline.whole_files import content_of, name_of, read_bounded
 
@@ -125,9 +114,9 @@ class Document:
     source: str
     manifest: Manifest
     line: int
-    _lines: Lines = field(repr=False, compare=False)
+    _lines: positions.Lines = field(repr=False, compare=False)
     # Called only when a position is needed: in JSON it must be searched.
-    _root: Callable[[], Root] = field(repr=False, compare=False)
+    _root: Callable[[], positions.Root] = field(repr=False, compare=False)
 
     @property
     def text(self) -> str:
@@ -136,11 +125,11 @@ class Document:
 
     def position(self, path: FieldPath) -> tuple[int, int]:
         """Returns line and column, from 1, of the key or list item at `path`, or of its nearest parent."""
-        return self._lines.place_of(find(self._root(), path))
+        return self._lines.place_of(positions.find(self._root(), path))
 
     def end(self, path: FieldPath) -> tuple[int, int]:
         """Returns line and column behind the key or list item at `path`, or of its nearest parent."""
-        text, start = self._lines.text, find(self._root(), path)
+        text, start = self._lines.text, positions.find(self._root(), path)
         match = _KEY.match(text, start)
         return self._lines.place_of(start if match is None else match.end())
 
@@ -148,7 +137,7 @@ class Document:
         """Returns the manifest as it is in the file, before judging changed it. Callers must not change it."""
         return self._lines.last_cached(_manifest_at, self._root().start)
 
-    def edits(self, at: FieldPath, changes: Changes) -> tuple[TextEdit, ...]:
+    def edits(self, at: FieldPath, changes: Changes) -> tuple[positions.TextEdit, ...]:
         """Returns the replacements in the file that make these changes of the object at `at`; none if none can."""
         return text_edits(self._lines, self._root().start, at, changes)
 
@@ -164,7 +153,9 @@ class Document:
 
 def _manifest_at(text: str, start: int) -> Manifest:
     document_text = document_at(text, start)
-    value = next((parsed for parsed, _, _ in _values(document_text, partial(TextBudget, COMMAND_LINE))), None)
+    value = next(
+        (parsed for parsed, _, _ in _values(document_text, partial(positions.TextBudget, positions.COMMAND_LINE))), None
+    )
     return value if isinstance(value, dict) else {}
 
 
@@ -229,23 +220,28 @@ def _is_file(path: Path) -> bool:
 
 
 def read_text(
-    text: bytes | str, source: str, limits: Limits = COMMAND_LINE, proceed: Callable[[], None] = do_nothing
+    text: bytes | str,
+    source: str,
+    limits: positions.Limits = positions.COMMAND_LINE,
+    proceed: Callable[[], None] = positions.do_nothing,
 ) -> list[Document]:
     """Returns the manifests in one text. `proceed` is called now and then, and may raise. Raises `InputError`."""
     text = _decoded(text, source).removeprefix(BYTE_ORDER_MARK)
-    lines, budget = Lines(text), partial(TextBudget, limits, proceed)
+    lines, budget = positions.Lines(text), partial(positions.TextBudget, limits, proceed)
     try:
         return [
             _document(value, source, lines, index, root)
             for value, index, root in _values(text, budget)
             if value is not None
         ]
-    except TextProblem as problem:
+    except positions.TextProblem as problem:
         place = (0, 0) if problem.index is None else lines.place_of(problem.index)
         raise InputError(source, problem.why, *place) from None
 
 
-def _values(text: str, budget: Callable[[], TextBudget]) -> Iterator[tuple[Any, int, Callable[[], Root]]]:
+def _values(
+    text: str, budget: Callable[[], positions.TextBudget]
+) -> Iterator[tuple[Any, int, Callable[[], positions.Root]]]:
     """Yields each value, its index, and a function that finds the positions in it."""
     if text.lstrip()[:1] == "{":
         try:
@@ -259,30 +255,36 @@ def _values(text: str, budget: Callable[[], TextBudget]) -> Iterator[tuple[Any, 
         yield value, root.start, partial(_same, root)
 
 
-def _same(root: Root) -> Root:
+def _same(root: positions.Root) -> positions.Root:
     return root
 
 
-def _document(value: Any, source: str, lines: Lines, index: int, root: Callable[[], Root]) -> Document:
+def _document(
+    value: Any, source: str, lines: positions.Lines, index: int, root: Callable[[], positions.Root]
+) -> Document:
     if not isinstance(value, dict):
         what = "a list" if isinstance(value, list) else f"plain text or a number ({shown(value)})"
-        raise TextProblem(index, f"is not a manifest: it must be a mapping, and this is {what}")
+        raise positions.TextProblem(index, f"is not a manifest: it must be a mapping, and this is {what}")
     _check_items(value, root)
     return Document(source, value, lines.place_of(index)[0], lines, root)
 
 
-def _check_items(manifest: Manifest, root: Callable[[], Root]) -> None:
+def _check_items(manifest: Manifest, root: Callable[[], positions.Root]) -> None:
     """Raises `Problem` for a list whose items cannot be read: it would count as an empty one."""
     kind, items = manifest.get("kind"), manifest.get("items")
     if not isinstance(kind, str) or not kind.endswith("List") or items is None:
         return
     at = ROOT / "items"
     if not isinstance(items, list):
-        raise TextProblem(find(root(), at), f"items of a {kind} must be a list, and this is {shown(items)}")
+        raise positions.TextProblem(
+            positions.find(root(), at), f"items of a {kind} must be a list, and this is {shown(items)}"
+        )
     for index, item in enumerate(items):
         if item is not None and not isinstance(item, dict):
             at /= Item(index)
-            raise TextProblem(find(root(), at), f"{at} of a {kind} must be an object, and this is {shown(item)}")
+            raise positions.TextProblem(
+                positions.find(root(), at), f"{at} of a {kind} must be an object, and this is {shown(item)}"
+            )
 
 
 def _decoded(text: bytes | str, source: str) -> str:
@@ -290,7 +292,9 @@ def _decoded(text: bytes | str, source: str) -> str:
         try:
             text.encode()
         except UnicodeEncodeError as error:
-            raise InputError(source, "has half of a surrogate pair", *Lines(text).place_of(error.start)) from None
+            raise InputError(
+                source, "has half of a surrogate pair", *positions.Lines(text).place_of(error.start)
+            ) from None
         return text
     try:
         return text.decode()

@@ -19,16 +19,7 @@ from webhook.model.admission_request import Verdict, value_at
 from webhook.model.fields import ANNOTATIONS, ROOT, FieldPath, meant
 from webhook.model.findings import Action, Finding, Omission, OmissionReason, Unjudged, shown
 from webhook.model.reading import Manifest
-from webhook.offline.finding_details import (
-    ANNOTATION,
-    COMMENT,
-    Directive,
-    FailOn,
-    Level,
-    Origin,
-    Suppression,
-    annotation_directives,
-)
+from webhook.offline import finding_details
 from webhook.offline.judgement import Judgement, kind_of
 from webhook.offline.positions import Fix
 
@@ -97,7 +88,7 @@ class Source(Protocol):
         """The line on which it begins."""
 
     @property
-    def comments(self) -> Sequence[Directive]:
+    def comments(self) -> Sequence[finding_details.Directive]:
         """The suppressions in comments of its file."""
 
     def position(self, path: FieldPath) -> tuple[int, int]:
@@ -129,7 +120,11 @@ class Remark(Protocol):
 
 _REASONS = list(OmissionReason)
 _EMPTY = Omission(ROOT, OmissionReason.NO_OBJECT, "it has no object", "give the manifests of a workload")
-_LEVELS = {Action.DENY: Level.ERROR, Action.WARN: Level.WARNING, Action.AUDIT: Level.AUDIT}
+_LEVELS = {
+    Action.DENY: finding_details.Level.ERROR,
+    Action.WARN: finding_details.Level.WARNING,
+    Action.AUDIT: finding_details.Level.AUDIT,
+}
 
 
 @dataclass(frozen=True)
@@ -183,11 +178,11 @@ class ReportedFinding(NamedTuple):
 
     finding: Finding
     place: FindingPlace
-    suppression: Suppression | None = None
+    suppression: finding_details.Suppression | None = None
     fix: Fix | None = None
 
     @property
-    def level(self) -> Level:
+    def level(self) -> finding_details.Level:
         """Error, warning or audit."""
         return _LEVELS[self.finding.action]
 
@@ -201,11 +196,11 @@ class ReportedFinding(NamedTuple):
         """The order in a report: by place, errors first."""
         return (self.place.file, self.place.line, -self.finding.action, self.finding.rule)
 
-    def fails(self, on: frozenset[FailOn]) -> bool:
+    def fails(self, on: frozenset[finding_details.FailOn]) -> bool:
         """Returns whether it fails the check."""
         if self.suppression is not None:
             return False
-        return self.refuses or (FailOn.WARNING in on and self.level is Level.WARNING)
+        return self.refuses or (finding_details.FailOn.WARNING in on and self.level is finding_details.Level.WARNING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,31 +309,36 @@ class Report:
         for directive in (*comments, *_annotated(document, whole.judgement)):
             for name in directive.rules:
                 if name not in self.rules:
-                    note = f"{COMMENT} {shown(name)}: no rule has that id, so it suppresses nothing"
+                    note = f"{finding_details.COMMENT} {shown(name)}: no rule has that id, so it suppresses nothing"
                     self.notes.append((f"{note}{meant(name, self.rules)}", whole))
 
-    def _suppression(self, finding: Finding, place: FindingPlace, written: Sequence[Directive]) -> Suppression | None:
+    def _suppression(
+        self, finding: Finding, place: FindingPlace, written: Sequence[finding_details.Directive]
+    ) -> finding_details.Suppression | None:
         if finding.excepted is not None:
-            return Suppression(finding.excepted.terms, Origin.EXCEPTION)
+            return finding_details.Suppression(finding.excepted.terms, finding_details.Origin.EXCEPTION)
         for directive in written:
             # A comment above the first line of a document is about the whole document.
             if not directive.names(finding.rule) or directive.line not in {0, place.document.line, place.line}:
                 continue
             if finding.fails_closed:
-                self.notes.append((f"{finding.rule} fails closed, so {COMMENT} does not suppress it", place))
+                self.notes.append(
+                    (f"{finding.rule} fails closed, so {finding_details.COMMENT} does not suppress it", place)
+                )
             elif not directive.reason:
-                note = f"{COMMENT} {finding.rule} has no reason, so it suppresses nothing; write one behind a colon"
+                note = f"{finding_details.COMMENT} {finding.rule} has no reason, so it suppresses nothing; "
+                note += "write one behind a colon"
                 self.notes.append((note, place))
             else:
-                return Suppression(directive.reason)
+                return finding_details.Suppression(directive.reason)
         judgement = place.judgement
         if self.baseline is not None and not finding.fails_closed and self.baseline.takes(judgement, finding):
-            return Suppression("in the baseline", Origin.BASELINE)
+            return finding_details.Suppression("in the baseline", finding_details.Origin.BASELINE)
         return None
 
-    def failed(self, on: frozenset[FailOn]) -> bool:
+    def failed(self, on: frozenset[finding_details.FailOn]) -> bool:
         """Returns whether the check fails: something is refused, or something else that `on` names."""
-        if FailOn.UNJUDGED in on and (self.unjudged or self.left_out):
+        if finding_details.FailOn.UNJUDGED in on and (self.unjudged or self.left_out):
             return True
         return any(entry.fails(on) for entry in self.findings)
 
@@ -375,10 +375,12 @@ class Report:
         return " in full" if self.findings else ""
 
 
-def _annotated(document: Source, judgement: Judgement) -> Iterator[Directive]:
-    there, value = value_at(document.manifest, FieldPath((*judgement.at.parts, *(ANNOTATIONS / ANNOTATION).parts)))
+def _annotated(document: Source, judgement: Judgement) -> Iterator[finding_details.Directive]:
+    there, value = value_at(
+        document.manifest, FieldPath((*judgement.at.parts, *(ANNOTATIONS / finding_details.ANNOTATION).parts))
+    )
     if there:
-        yield from annotation_directives(value)
+        yield from finding_details.annotation_directives(value)
 
 
 def finding_as_json(finding: Finding) -> dict[str, Any]:

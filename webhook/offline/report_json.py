@@ -13,6 +13,7 @@ from typing import Any
 
 from webhook.errors import InputError
 from webhook.model.findings import Action, plain
+from webhook.offline import report_summary
 from webhook.offline.finding_details import Level, Origin, Suppression
 from webhook.offline.judgement import kind_of
 from webhook.offline.positions import Fix, TextEdit
@@ -26,26 +27,14 @@ from webhook.offline.report import (
     omission_as_json,
     unjudged_as_json,
 )
-from webhook.offline.report_summary import (
-    ReportOptions,
-    not_judged,
-    paragraphs,
-    reasons,
-    rule_url,
-    rules_by_id,
-    schedulers,
-    statistics,
-    summary,
-    totals,
-)
 
 # Raised if a field is removed or changes its meaning. New fields do not raise it.
 REPORT_VERSION = 1
 
 
-def report_as_json(report: Report, options: ReportOptions) -> dict[str, Any]:
+def report_as_json(report: Report, options: report_summary.ReportOptions) -> dict[str, Any]:
     """Returns the report as plain JSON values."""
-    numbers = totals(report)
+    numbers = report_summary.totals(report)
     return {
         "reportVersion": REPORT_VERSION,
         "tool": {"name": "rollcall", "version": options.version},
@@ -66,15 +55,17 @@ def report_as_json(report: Report, options: ReportOptions) -> dict[str, Any]:
             "fixable": numbers.fixable,
             "unreadable": numbers.unreadable,
         },
-        "reasons": reasons(report),
-        "rules": dict(statistics(report)),
+        "reasons": report_summary.reasons(report),
+        "rules": dict(report_summary.statistics(report)),
         "schedulers": [
             {"scheduler": count.scheduler, "chosenBy": count.chosen_by or None, "objects": count.objects}
-            for count in schedulers(report)
+            for count in report_summary.schedulers(report)
         ],
         "findings": [_finding(entry, options) for entry in report.findings],
         "notJudged": [
-            unjudged_as_json(missing) | {"ruleUrl": rule_url(missing.rule, options.documentation)} | _place(place)
+            unjudged_as_json(missing)
+            | {"ruleUrl": report_summary.rule_url(missing.rule, options.documentation)}
+            | _place(place)
             for missing, place in report.unjudged
         ],
         "objectsNotJudged": [omission_as_json(omission) | _place(place) for omission, place in report.omitted],
@@ -87,12 +78,12 @@ def report_as_json(report: Report, options: ReportOptions) -> dict[str, Any]:
     } | ({"ignoredDocuments": [_ignored(document) for document in report.ignored]} if options.list_ignored else {})
 
 
-def _finding(entry: ReportedFinding, options: ReportOptions) -> dict[str, Any]:
+def _finding(entry: ReportedFinding, options: report_summary.ReportOptions) -> dict[str, Any]:
     return (
         finding_as_json(entry.finding)
         | {
             "level": str(entry.level),
-            "ruleUrl": rule_url(entry.finding.rule, options.documentation),
+            "ruleUrl": report_summary.rule_url(entry.finding.rule, options.documentation),
             "fails": entry.fails(options.fail_on),
             "suppression": None if entry.suppression is None else _suppression(entry.suppression),
             "fix": None if entry.fix is None else _fix(entry.fix),
@@ -158,7 +149,7 @@ _DEFAULTS = {Action.DENY: "error", Action.WARN: "warning", Action.AUDIT: "note",
 _UNRESERVED = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/")
 
 
-def sarif(report: Report, options: ReportOptions) -> dict[str, Any]:
+def sarif(report: Report, options: report_summary.ReportOptions) -> dict[str, Any]:
     """Returns the report as a SARIF log."""
     ids = dict.fromkeys(entry.finding.rule for entry in report.findings)
     ids |= dict.fromkeys(missing.rule for missing, _ in report.unjudged)
@@ -177,22 +168,22 @@ def sarif(report: Report, options: ReportOptions) -> dict[str, Any]:
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
-def _driver(ids: Iterable[str], options: ReportOptions) -> dict[str, Any]:
+def _driver(ids: Iterable[str], options: report_summary.ReportOptions) -> dict[str, Any]:
     about = {"informationUri": options.documentation} if options.documentation else {}
     rules = [_rule(rule_id, options) for rule_id in ids]
     return {"name": "rollcall", "version": options.version, "semanticVersion": options.version, **about, "rules": rules}
 
 
-def _rule(rule_id: str, options: ReportOptions) -> dict[str, Any]:
-    if rule_id not in rules_by_id():
+def _rule(rule_id: str, options: report_summary.ReportOptions) -> dict[str, Any]:
+    if rule_id not in report_summary.rules_by_id():
         return {"id": rule_id}
-    rule, page = rules_by_id()[rule_id]
-    texts = paragraphs(rule)
+    rule, page = report_summary.rules_by_id()[rule_id]
+    texts = report_summary.paragraphs(rule)
     # An address must be absolute here.
-    url = rule_url(rule_id, options.documentation) if options.documentation else None
+    url = report_summary.rule_url(rule_id, options.documentation) if options.documentation else None
     return {
         "id": rule_id,
-        "shortDescription": {"text": summary(rule)},
+        "shortDescription": {"text": report_summary.summary(rule)},
         "fullDescription": {"text": texts[0]},
         "help": {"text": "\n\n".join(texts), "markdown": "\n\n".join(texts)},
         "defaultConfiguration": {"level": _DEFAULTS[rule.default]},
@@ -270,7 +261,7 @@ def _invocation(report: Report) -> dict[str, Any]:
         {
             "level": "warning",
             "descriptor": {"id": str(omission.reason)},
-            "message": {"text": _text(f"{place.object}: {not_judged(place)}: {omission}")},
+            "message": {"text": _text(f"{place.object}: {report_summary.not_judged(place)}: {omission}")},
             "locations": [_location(place)],
         }
         for omission, place in report.left_out

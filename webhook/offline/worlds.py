@@ -18,25 +18,7 @@ from webhook.model.node_pods import NODE_PODS, RESERVATIONS
 from webhook.model.nodes import GROWTH, NODES
 from webhook.model.projections import NAMESPACES, Missing, Projection
 from webhook.model.reading import Malformed
-from webhook.offline.fact_files import (
-    LIMITS,
-    OPTED_IN,
-    FactEntry,
-    FactObject,
-    FactRemark,
-    begun_part,
-    entry_of,
-    fact_objects,
-    facts_of,
-    is_nameless,
-    is_page,
-    is_unread,
-    name_of,
-    parts_of,
-    projection_of,
-    subject_of,
-    subject_words,
-)
+from webhook.offline import fact_files
 from webhook.offline.folders import EVERYWHERE, OF_CLUSTERS, GroupFolders, NodeFolders, scopes_of
 from webhook.offline.judgement import add_stock_runtimes, kind_of
 from webhook.offline.manifests import Document
@@ -73,7 +55,7 @@ _NODE = NODES.resource.api.kind
 # What counts only with nodes, and what is whole where there are nodes.
 _OF_NODES = frozenset({NODES.part, RESERVATIONS.part})
 _WITH_NODES = _OF_NODES | {"resource_slices", "hyper_nodes"}
-_OF_CLUSTER = _IN_PART | LIMITS | _SOFT | _OF_NODES
+_OF_CLUSTER = _IN_PART | fact_files.LIMITS | _SOFT | _OF_NODES
 # Gangs and what belongs to them, such as the TrainJob of a JobSet. Files that have some of a namespace have all of it.
 _BY_NAMESPACE = frozenset(
     {
@@ -84,7 +66,7 @@ _BY_NAMESPACE = frozenset(
         "koordinator_pod_groups",
         "kai_pod_groups",
         "volcano_pod_groups",
-        *(OPTED_IN - _IN_PART),
+        *(fact_files.OPTED_IN - _IN_PART),
     }
 )
 # Parts of the facts that are also taken from the documents being judged.
@@ -92,7 +74,7 @@ _TOGETHER = _OF_CLUSTER | _BY_NAMESPACE | {NAMESPACES.part}
 
 
 # What is to be said, with its place in the order.
-_OrderedRemark = tuple[tuple[Any, ...], str, FactObject, tuple[str, str, str]]
+_OrderedRemark = tuple[tuple[Any, ...], str, fact_files.FactObject, tuple[str, str, str]]
 # More remarks are counted.
 _MOST_REMARKS = 20
 
@@ -103,12 +85,12 @@ class _Identity:
 
     part: str
     subject: tuple[str, str, str]
-    entries: list[FactEntry] = field(default_factory=list)
-    variants: list[list[FactEntry]] = field(default_factory=list)
+    entries: list[fact_files.FactEntry] = field(default_factory=list)
+    variants: list[list[fact_files.FactEntry]] = field(default_factory=list)
     # The variants by their text, as very many must not be compared with each other.
-    _by_text: dict[str, list[FactEntry]] = field(default_factory=dict)
+    _by_text: dict[str, list[fact_files.FactEntry]] = field(default_factory=dict)
 
-    def add(self, entry: FactEntry) -> None:
+    def add(self, entry: fact_files.FactEntry) -> None:
         """Adds an object."""
         self.entries.append(entry)
         written = repr(entry.value)
@@ -158,12 +140,12 @@ class Worlds:
     def __init__(self, facts: ClusterFacts, documents: Iterable[Document], kinds: WorkloadKinds = PYTHON_KINDS) -> None:
         """Reads the documents. Raises `InputError`."""
         self._facts = facts
-        self._objects = list(fact_objects(documents))
+        self._objects = list(fact_files.fact_objects(documents))
         self._kinds = kinds
-        self._whole: dict[str, FactObject] = {}
+        self._whole: dict[str, fact_files.FactObject] = {}
         self._unread: set[str] = set()
         self._identities: dict[tuple[str, str, str, str], _Identity] = {}
-        self.remarks: list[FactRemark] = []
+        self.remarks: list[fact_files.FactRemark] = []
         # Nodes among the documents are a cluster: they are all of its nodes.
         self._has_nodes = any(
             kind_of(item.manifest)[::2] in {("", _NODE), ("", f"{_NODE}List")} for item in self._objects
@@ -229,21 +211,21 @@ class Worlds:
         for item in self._objects:
             group, version, kind = kind_of(item.manifest)
             is_list = kind.endswith("List")
-            for part in parts_of(group, kind.removesuffix("List"), self._kinds):
+            for part in fact_files.parts_of(group, kind.removesuffix("List"), self._kinds):
                 if part not in _TOGETHER or (part in _OF_NODES and not self._has_nodes):
                     continue
                 if is_list and part in _OF_CLUSTER:
                     self._list(part, item)
-                elif not (is_list or is_nameless(part, item.manifest)):
-                    if is_unread(group, version, kind, self._kinds):
+                elif not (is_list or fact_files.is_nameless(part, item.manifest)):
+                    if fact_files.is_unread(group, version, kind, self._kinds):
                         self._unread.add(part)
                     else:
                         self._read(part, item)
 
-    def _list(self, part: str, item: FactObject) -> None:
+    def _list(self, part: str, item: fact_files.FactObject) -> None:
         """Takes a typed list as all objects of its kind, unless it is one page of several."""
         try:
-            goes_on = is_page(item.manifest)
+            goes_on = fact_files.is_page(item.manifest)
         except Malformed:
             goes_on = True
         if goes_on:
@@ -251,14 +233,14 @@ class Worlds:
         else:
             self._whole.setdefault(part, item)
 
-    def _read(self, part: str, item: FactObject) -> None:
+    def _read(self, part: str, item: fact_files.FactObject) -> None:
         group, _, kind = kind_of(item.manifest)
-        projection = projection_of(group, kind, self._kinds)
+        projection = fact_files.projection_of(group, kind, self._kinds)
         if projection is None or projection.part != part:
             return
         try:
-            entry = entry_of(item, projection)
-            subject = ("", "", "") if entry is None else subject_of(item.manifest, projection)
+            entry = fact_files.entry_of(item, projection)
+            subject = ("", "", "") if entry is None else fact_files.subject_of(item.manifest, projection)
         except Missing as error:
             if part not in _SOFT:
                 raise item.error(error.path, str(error)) from None
@@ -275,20 +257,20 @@ class Worlds:
             return
         self._identities.setdefault((part, *subject), _Identity(part, subject)).add(entry)
 
-    def _leave_out(self, projection: Projection, item: FactObject, why: str) -> None:
-        if projection.only_name is not None and name_of(item.manifest) != projection.only_name:
+    def _leave_out(self, projection: Projection, item: fact_files.FactObject, why: str) -> None:
+        if projection.only_name is not None and fact_files.name_of(item.manifest) != projection.only_name:
             return
         self._unread.add(projection.part)
-        kind, name = kind_of(item.manifest).kind, name_of(item.manifest)
+        kind, name = kind_of(item.manifest).kind, fact_files.name_of(item.manifest)
         message = f"this {kind} is left out of the facts: {why}"
-        self.remarks.append(FactRemark(message, item.document, item.at, (kind, "", name)))
+        self.remarks.append(fact_files.FactRemark(message, item.document, item.at, (kind, "", name)))
 
     def _settle(self) -> dict[str, Any]:
         parts: dict[str, Any] = dict(self._groups.parts)
         if self._has_nodes:
             pods = (item for item in self._objects if kind_of(item.manifest)[::2] in {("", "Pod"), ("", "PodList")})
             before = self._facts.node_pods if self._facts.nodes is None else None
-            parts[NODE_PODS.part] = facts_of(pods).node_pods or before
+            parts[NODE_PODS.part] = fact_files.facts_of(pods).node_pods or before
         for part in self._whole:
             parts.setdefault(part, self._begun(part))
         for identity in self._identities.values():
@@ -298,7 +280,7 @@ class Worlds:
         return parts
 
     def _begun(self, part: str) -> Any:
-        return begun_part(NO_FACTS if part in self._whole or part == NODES.part else self._facts, part)
+        return fact_files.begun_part(NO_FACTS if part in self._whole or part == NODES.part else self._facts, part)
 
     def _chosen(self, choice: _Choice) -> ClusterFacts:
         """Returns the facts with one variant of each object that differs; None if it is unknown."""
@@ -350,7 +332,7 @@ class Worlds:
             *self._repetitions(),
         ]
         for _, message, item, subject in remarks[:_MOST_REMARKS]:
-            self.remarks.append(FactRemark(message, item.document, item.at, subject))
+            self.remarks.append(fact_files.FactRemark(message, item.document, item.at, subject))
         if len(remarks) > _MOST_REMARKS:
             last = self.remarks[-1]
             more = f"{last.message}; and {len(remarks) - _MOST_REMARKS:,} more objects that differ or stand twice"
@@ -363,7 +345,7 @@ class Worlds:
             others = f" and {more:,} more places" if more else ""
             yield (
                 (0, *first.order),
-                f"{subject_words(identity.subject)} differs in {first.place} and {second.place}{others}: "
+                f"{fact_files.subject_words(identity.subject)} differs in {first.place} and {second.place}{others}: "
                 "each file is judged with the nearest one, and without it where two are equally near",
                 first,
                 identity.subject,
@@ -387,7 +369,9 @@ class Worlds:
             old = (getattr(self._facts, part) or {}).get(entry.key)
             if old is not None and not _agree(old, entry.value):
                 other = origins.get(key, "the other facts")
-                message = f"{subject_words(identity.subject)} differs from the one in {other}; this one is judged"
+                message = (
+                    f"{fact_files.subject_words(identity.subject)} differs from the one in {other}; this one is judged"
+                )
                 yield (1, *entry.item.order), message, entry.item, identity.subject
 
     def _repetitions(self) -> Iterator[_OrderedRemark]:
@@ -397,7 +381,7 @@ class Worlds:
             identity = min(twice, key=lambda identity: min(entry.item.order for entry in identity.entries))
             first, second = sorted((entry.item for entry in identity.entries), key=lambda item: item.order)[:2]
             many = f", as {len(twice) - 1:,} more objects do" if len(twice) > 1 else ""
-            message = f"{subject_words(identity.subject)} stands in {first.place} and {second.place}{many}"
+            message = f"{fact_files.subject_words(identity.subject)} stands in {first.place} and {second.place}{many}"
             yield (2, *first.order), message, first, identity.subject
 
 

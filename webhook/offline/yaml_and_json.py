@@ -20,16 +20,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from webhook.model.reading import Manifest
-from webhook.offline.positions import (
-    COMMAND_LINE,
-    Places,
-    Root,
-    TextBudget,
-    TextProblem,
-    number,
-    plain_value,
-    tagged_value,
-)
+from webhook.offline import positions
 
 # The pure Python parser is ten times slower. It is used if PyYAML was built without libyaml.
 _Loader: Any = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
@@ -54,14 +45,14 @@ class YamlDocument(NamedTuple):
     """One document: its value, and the positions of its fields."""
 
     value: Any
-    root: Root
+    root: positions.Root
 
 
-def yaml_documents(text: str, budget: TextBudget | None = None) -> Iterator[YamlDocument]:
+def yaml_documents(text: str, budget: positions.TextBudget | None = None) -> Iterator[YamlDocument]:
     """Yields every document of `text`, including empty ones. Raises `Problem`."""
-    budget = TextBudget(COMMAND_LINE) if budget is None else budget
+    budget = positions.TextBudget(positions.COMMAND_LINE) if budget is None else budget
     if sum(1 for _ in islice(_DIRECTIVE.finditer(text), MAX_DIRECTIVES + 1)) > MAX_DIRECTIVES:
-        raise TextProblem(0, f"has more than {MAX_DIRECTIVES} directives or lines that begin with %")
+        raise positions.TextProblem(0, f"has more than {MAX_DIRECTIVES} directives or lines that begin with %")
     loader = None
     try:
         loader = _Loader(text)
@@ -69,11 +60,11 @@ def yaml_documents(text: str, budget: TextBudget | None = None) -> Iterator[Yaml
     except yaml.reader.ReaderError:
         match = _UNPRINTABLE.search(text)
         character = "a control character" if match is None else f"the control character U+{ord(match.group()):04X}"
-        raise TextProblem(match and match.start(), f"is not YAML: it has {character}") from None
+        raise positions.TextProblem(match and match.start(), f"is not YAML: it has {character}") from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         why = " ".join(str(error.problem or error.context).split())
-        raise TextProblem(mark and mark.index, f"is not YAML: {why}") from None
+        raise positions.TextProblem(mark and mark.index, f"is not YAML: {why}") from None
     finally:
         if loader is not None:
             loader.dispose()
@@ -81,13 +72,13 @@ def yaml_documents(text: str, budget: TextBudget | None = None) -> Iterator[Yaml
 
 class _Node(NamedTuple):
     value: Any
-    places: Places
+    places: positions.Places
 
 
 class _Composer:
     """Builds values from the parser's events. An anchor is valid in one document."""
 
-    def __init__(self, loader: Any, budget: TextBudget) -> None:
+    def __init__(self, loader: Any, budget: positions.TextBudget) -> None:
         self._next = loader.get_event
         self._budget = budget
         self._anchors: dict[str, _Node] = {}
@@ -100,7 +91,7 @@ class _Composer:
                 self._budget.document(event.start_mark.index)
                 first = self._next()
                 node = self._node(first, 0)
-                yield YamlDocument(node.value, Root(first.start_mark.index, node.places))
+                yield YamlDocument(node.value, positions.Root(first.start_mark.index, node.places))
 
     def _node(self, event: Any, depth: int) -> _Node:
         self._budget.values(event.start_mark.index)
@@ -112,7 +103,7 @@ class _Composer:
         if isinstance(event, yaml.ScalarEvent):
             node = _Node(_scalar(event), None)
         elif depth >= MAX_DEPTH:
-            raise TextProblem(event.start_mark.index, f"is nested deeper than {MAX_DEPTH} levels")
+            raise positions.TextProblem(event.start_mark.index, f"is nested deeper than {MAX_DEPTH} levels")
         elif isinstance(event, yaml.SequenceStartEvent):
             node = self._sequence(event, depth)
         else:
@@ -125,17 +116,17 @@ class _Composer:
     def _sequence(self, start: Any, depth: int) -> _Node:
         _refuse_tag(start, "seq")
         items: list[Any] = []
-        places: list[Root] = []
+        places: list[positions.Root] = []
         while not isinstance(event := self._next(), yaml.SequenceEndEvent):
             node = self._node(event, depth + 1)
             items.append(node.value)
-            places.append(Root(event.start_mark.index, node.places))
+            places.append(positions.Root(event.start_mark.index, node.places))
         return _Node(items, places)
 
     def _mapping(self, start: Any, depth: int) -> _Node:
         _refuse_tag(start, "map")
         members: dict[str, Any] = {}
-        places: dict[str, Root] = {}
+        places: dict[str, positions.Root] = {}
         explicit: set[str] = set()
         while not isinstance(event := self._next(), yaml.MappingEndEvent):
             index = event.start_mark.index
@@ -148,11 +139,11 @@ class _Composer:
                 continue
             key = self._key(event, depth)
             if key in explicit:
-                raise TextProblem(index, f"the key {key} appears twice")
+                raise positions.TextProblem(index, f"the key {key} appears twice")
             explicit.add(key)
             node = self._node(self._next(), depth + 1)
             members[key] = node.value
-            places[key] = Root(index, node.places)
+            places[key] = positions.Root(index, node.places)
         return _Node(members, places)
 
     def _key(self, event: Any, depth: int) -> str:
@@ -171,19 +162,19 @@ class _Composer:
         else:
             what = "a list" if isinstance(value, list) else "null" if value is None else f"the number {value}"
             why = f"a key must be a word, but this is {what}"
-        raise TextProblem(event.start_mark.index, why)
+        raise positions.TextProblem(event.start_mark.index, why)
 
     def _alias(self, event: Any, depth: int) -> _Node:
         name, index = event.anchor, event.start_mark.index
         if name in self._open:
-            raise TextProblem(index, f"the anchor {name} contains itself")
+            raise positions.TextProblem(index, f"the anchor {name} contains itself")
         if name not in self._anchors:
-            raise TextProblem(index, f"there is no anchor {name}")
+            raise positions.TextProblem(index, f"there is no anchor {name}")
         node = self._anchors[name]
         cost, height = _extent(node.value)
         self._budget.aliased(index, cost)
         if depth + height > MAX_DEPTH:
-            raise TextProblem(index, f"is nested deeper than {MAX_DEPTH} levels")
+            raise positions.TextProblem(index, f"is nested deeper than {MAX_DEPTH} levels")
         # A copy: a change in one place must not change the other.
         return _Node(_copy(node.value), node.places)
 
@@ -195,18 +186,18 @@ def _scalar(event: Any) -> Any:
             return written
         if tag is None:
             # Not implicit: quoted, or a block.
-            return plain_value(written) if event.implicit[0] else written
+            return positions.plain_value(written) if event.implicit[0] else written
         if tag.startswith(_LONG_TAG):
-            return tagged_value(tag.removeprefix(_LONG_TAG), written)
+            return positions.tagged_value(tag.removeprefix(_LONG_TAG), written)
     except ValueError as error:
-        raise TextProblem(event.start_mark.index, str(error)) from None
-    raise TextProblem(event.start_mark.index, f"has the tag {tag}, which a manifest cannot have")
+        raise positions.TextProblem(event.start_mark.index, str(error)) from None
+    raise positions.TextProblem(event.start_mark.index, f"has the tag {tag}, which a manifest cannot have")
 
 
 def _refuse_tag(event: Any, allowed: str) -> None:
     if event.tag not in {None, "!", _LONG_TAG + allowed}:
         tag = event.tag.replace(_LONG_TAG, "!!")
-        raise TextProblem(event.start_mark.index, f"has the tag {tag}, which a manifest cannot have")
+        raise positions.TextProblem(event.start_mark.index, f"has the tag {tag}, which a manifest cannot have")
 
 
 def _merged(node: _Node, index: int) -> list[_Node]:
@@ -216,7 +207,7 @@ def _merged(node: _Node, index: int) -> list[_Node]:
     if isinstance(node.value, list) and all(isinstance(item, dict) for item in node.value):
         below = node.places if isinstance(node.places, list) else []
         return [_Node(item, place.places) for item, place in zip(node.value, below, strict=True)][::-1]
-    raise TextProblem(index, "only a mapping can be merged")
+    raise positions.TextProblem(index, "only a mapping can be merged")
 
 
 def _extent(value: Any) -> tuple[int, int]:
@@ -256,12 +247,14 @@ class JsonDocument(NamedTuple):
     start: int
 
 
-def json_documents(text: str, budget: TextBudget) -> list[JsonDocument]:
+def json_documents(text: str, budget: positions.TextBudget) -> list[JsonDocument]:
     """Returns the documents of `text`, one after the other, as kubectl accepts them. Raises `NotJson`, and `Problem`
     for JSON that cannot be a manifest.
     """
     _count(text, budget)
-    decoder = json.JSONDecoder(object_pairs_hook=_unique, parse_int=number, parse_float=number, parse_constant=_refuse)
+    decoder = json.JSONDecoder(
+        object_pairs_hook=_unique, parse_int=positions.number, parse_float=positions.number, parse_constant=_refuse
+    )
     documents: list[JsonDocument] = []
     index = _skip_blank(text, 0)
     while index < len(text):
@@ -273,13 +266,13 @@ def json_documents(text: str, budget: TextBudget) -> list[JsonDocument]:
             _refuse_depth_until(text, index, wrong.pos)
             raise NotJson from None
         except _Duplicate as wrong:
-            raise TextProblem(_second(text, index, wrong.key), str(wrong)) from None
+            raise positions.TextProblem(_second(text, index, wrong.key), str(wrong)) from None
         except UnicodeEncodeError:
-            raise TextProblem(index, "has half of a surrogate pair") from None
+            raise positions.TextProblem(index, "has half of a surrogate pair") from None
         except RecursionError:
-            raise TextProblem(index, f"is nested deeper than {MAX_DEPTH} levels") from None
+            raise positions.TextProblem(index, f"is nested deeper than {MAX_DEPTH} levels") from None
         except ValueError as error:
-            raise TextProblem(index, str(error)) from None
+            raise positions.TextProblem(index, str(error)) from None
         _refuse_depth(value, index)
         budget.document(index)
         documents.append(JsonDocument(value, index))
@@ -287,7 +280,7 @@ def json_documents(text: str, budget: TextBudget) -> list[JsonDocument]:
     return documents
 
 
-def _count(text: str, budget: TextBudget) -> None:
+def _count(text: str, budget: positions.TextBudget) -> None:
     """Counts the values before the decoder makes all of them at once; strings only if there may be too many."""
     if 1 + sum(map(text.count, _BEFORE_VALUES)) <= budget.limits.values:
         return
@@ -296,29 +289,31 @@ def _count(text: str, budget: TextBudget) -> None:
             budget.values(token.start())
 
 
-def root_of(text: str, index: int) -> Root:
+def root_of(text: str, index: int) -> positions.Root:
     """Returns the positions of the fields of the JSON value that begins at `index`."""
     tokens = _TOKEN.finditer(text, index)
-    return Root(index, _places(tokens, next(tokens).group()))
+    return positions.Root(index, _places(tokens, next(tokens).group()))
 
 
-def _places(tokens: Iterator[re.Match[str]], opening: str) -> Places:
+def _places(tokens: Iterator[re.Match[str]], opening: str) -> positions.Places:
     if opening == "{":
-        members: dict[str, Root] = {}
+        members: dict[str, positions.Root] = {}
         for token in tokens:
             if token.group() == "}":
                 break
             if token.group() != ",":
                 next(tokens)  # the colon
-                members[json.loads(token.group())] = Root(token.start(), _places(tokens, next(tokens).group()))
+                members[json.loads(token.group())] = positions.Root(
+                    token.start(), _places(tokens, next(tokens).group())
+                )
         return members
     if opening == "[":
-        items: list[Root] = []
+        items: list[positions.Root] = []
         for token in tokens:
             if token.group() == "]":
                 break
             if token.group() != ",":
-                items.append(Root(token.start(), _places(tokens, token.group())))
+                items.append(positions.Root(token.start(), _places(tokens, token.group())))
         return items
     return None
 
@@ -339,7 +334,7 @@ def _refuse_depth(value: Any, index: int) -> None:
         ]
         if not level:
             return
-    raise TextProblem(index, f"is nested deeper than {MAX_DEPTH} levels")
+    raise positions.TextProblem(index, f"is nested deeper than {MAX_DEPTH} levels")
 
 
 def _refuse_depth_until(text: str, index: int, end: int) -> None:
@@ -348,7 +343,7 @@ def _refuse_depth_until(text: str, index: int, end: int) -> None:
     for token in _TOKEN.finditer(text, index, end):
         depth += _NESTING.get(token.group(), 0)
         if depth > MAX_DEPTH + 1:
-            raise TextProblem(index, f"is nested deeper than {MAX_DEPTH} levels")
+            raise positions.TextProblem(index, f"is nested deeper than {MAX_DEPTH} levels")
 
 
 class _Duplicate(Exception):
@@ -415,7 +410,7 @@ def _string(dumper: Any, value: str) -> Any:
 
 def _stays(value: str) -> bool:
     try:
-        return isinstance(plain_value(value), str)
+        return isinstance(positions.plain_value(value), str)
     except ValueError:
         return False
 

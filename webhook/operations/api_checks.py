@@ -18,17 +18,7 @@ from webhook.model.keys import Api
 from webhook.model.known_kinds import JOB_SETS
 from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS
 from webhook.model.reading import mapping
-from webhook.operations.diagnosis import (
-    Severity,
-    Symptom,
-    Symptoms,
-    check,
-    configured,
-    example_object,
-    installed,
-    served,
-    snapshot,
-)
+from webhook.operations import diagnosis
 from webhook.operations.snapshot import DryRunAnswer, Snapshot, require_read
 
 _PRIORITY_CLASS = Api(GROUP, "v1", "PriorityClass")
@@ -37,8 +27,12 @@ _OTHER_JOB_SET = replace(JOB_SETS.api, version="v1beta1")
 _GANGS = {"name": "default-scheduler", "config": {"gangScheduling": True, "apiGeneration": "v1alpha2"}}
 
 
-@check("kinds/served", passes=installed, fails=lambda: installed(settings=configured({"name": "volcano"})))
-def served_kinds(snapshot: Snapshot) -> Symptoms:
+@diagnosis.check(
+    "kinds/served",
+    passes=diagnosis.installed,
+    fails=lambda: diagnosis.installed(settings=diagnosis.configured({"name": "volcano"})),
+)
+def served_kinds(snapshot: Snapshot) -> diagnosis.Symptoms:
     """The cluster serves the kinds of each enabled scheduler's gang objects, in the version that Rollcall writes.
     Without them that scheduler's workloads are refused.
 
@@ -49,7 +43,7 @@ def served_kinds(snapshot: Snapshot) -> Symptoms:
         for api in profile.backend.required_apis:
             if api not in apis:
                 others = _other_versions(api, apis)
-                yield Symptom(
+                yield diagnosis.Symptom(
                     f"profile {profile.name}",
                     f"the cluster does not serve {api}" + (f", only {', '.join(others)}" if others else ""),
                     "its workloads are refused",
@@ -57,20 +51,20 @@ def served_kinds(snapshot: Snapshot) -> Symptoms:
                 )
 
 
-@check(
+@diagnosis.check(
     "kinds/fields",
-    passes=lambda: installed(
-        settings=configured({"name": KAI}),
-        apis=served(KAI_POD_GROUP),
+    passes=lambda: diagnosis.installed(
+        settings=diagnosis.configured({"name": KAI}),
+        apis=diagnosis.served(KAI_POD_GROUP),
         spec_fields={KAI_POD_GROUP: frozenset({"minMember", "minSubGroup"})},
     ),
-    fails=lambda: installed(
-        settings=configured({"name": KAI}),
-        apis=served(KAI_POD_GROUP),
+    fails=lambda: diagnosis.installed(
+        settings=diagnosis.configured({"name": KAI}),
+        apis=diagnosis.served(KAI_POD_GROUP),
         spec_fields={KAI_POD_GROUP: frozenset({"minMember"})},
     ),
 )
-def fields(snapshot: Snapshot) -> Symptoms:
+def fields(snapshot: Snapshot) -> diagnosis.Symptoms:
     """The CRDs have the fields that Rollcall writes. An older CRD of the same version drops them silently, and half a
     gang starts.
 
@@ -80,7 +74,7 @@ def fields(snapshot: Snapshot) -> Symptoms:
     for profile in snapshot.settings.profiles.values():
         for required_field in profile.backend.required_fields:
             if facts.lacks_field(required_field):
-                yield Symptom(
+                yield diagnosis.Symptom(
                     f"profile {profile.name}",
                     f"{required_field.api} has no spec.{required_field.name}, which came with {required_field.since}",
                     "the API server would drop it silently; workloads of this scheduler are refused",
@@ -88,13 +82,15 @@ def fields(snapshot: Snapshot) -> Symptoms:
                 )
 
 
-@check(
+@diagnosis.check(
     "kinds/shadow",
-    level=Severity.WARNING,
-    passes=lambda: installed(settings=configured(shadow=[KAI]), apis=served(KAI_POD_GROUP)),
-    fails=lambda: installed(settings=configured(shadow=[KAI])),
+    level=diagnosis.Severity.WARNING,
+    passes=lambda: diagnosis.installed(
+        settings=diagnosis.configured(shadow=[KAI]), apis=diagnosis.served(KAI_POD_GROUP)
+    ),
+    fails=lambda: diagnosis.installed(settings=diagnosis.configured(shadow=[KAI])),
 )
-def shadow_kinds(snapshot: Snapshot) -> Symptoms:
+def shadow_kinds(snapshot: Snapshot) -> diagnosis.Symptoms:
     """The cluster serves the kinds without which a scheduler in `shadow` runs no gang. Otherwise the shadow says
     `denied` of every workload, which says nothing about the workloads.
 
@@ -104,7 +100,7 @@ def shadow_kinds(snapshot: Snapshot) -> Symptoms:
         profile = shadow.settings.profiles[shadow.settings.default]
         for api in profile.backend.required_apis:
             if api not in snapshot.served():
-                yield Symptom(
+                yield diagnosis.Symptom(
                     f"shadow {shadow.name}",
                     f"the cluster does not serve {api}",
                     f"every workload would be refused for {profile.name}, whatever it says",
@@ -112,8 +108,13 @@ def shadow_kinds(snapshot: Snapshot) -> Symptoms:
                 )
 
 
-@check("kinds/grove", level=Severity.WARNING, passes=installed, fails=lambda: installed(apis=frozenset(OF_137)))
-def grove_kinds(snapshot: Snapshot) -> Symptoms:
+@diagnosis.check(
+    "kinds/grove",
+    level=diagnosis.Severity.WARNING,
+    passes=diagnosis.installed,
+    fails=lambda: diagnosis.installed(apis=frozenset(OF_137)),
+)
+def grove_kinds(snapshot: Snapshot) -> diagnosis.Symptoms:
     """The cluster serves Grove's PodCliqueSet and PodGang in the version that Rollcall reads.
 
     Source: ai-dynamo/grove, operator/api/core/v1alpha1 and scheduler/api/core/v1alpha1.
@@ -121,7 +122,7 @@ def grove_kinds(snapshot: Snapshot) -> Symptoms:
     apis, read = snapshot.served(), (part.resource.api for part in (POD_CLIQUE_SETS, POD_GANGS))
     absent = [api for api in read if api not in apis and not _other_versions(api, apis)]
     if absent:
-        yield Symptom(
+        yield diagnosis.Symptom(
             "Grove",
             f"the cluster does not serve {' and '.join(map(str, absent))}",
             "Grove's workloads cannot run here, only other workloads",
@@ -129,13 +130,13 @@ def grove_kinds(snapshot: Snapshot) -> Symptoms:
         )
 
 
-@check(
+@diagnosis.check(
     "kinds/versions",
-    level=Severity.WARNING,
-    passes=lambda: installed(apis=served(JOB_SETS.api, _OTHER_JOB_SET)),
-    fails=lambda: installed(apis=served(_OTHER_JOB_SET) - {JOB_SETS.api}),
+    level=diagnosis.Severity.WARNING,
+    passes=lambda: diagnosis.installed(apis=diagnosis.served(JOB_SETS.api, _OTHER_JOB_SET)),
+    fails=lambda: diagnosis.installed(apis=diagnosis.served(_OTHER_JOB_SET) - {JOB_SETS.api}),
 )
-def versions(snapshot: Snapshot) -> Symptoms:
+def versions(snapshot: Snapshot) -> diagnosis.Symptoms:
     """The cluster serves each kind of workload in the version that Rollcall follows, or not at all. A workload that is
     written in another version is judged as long as its kind has both: the API server converts it (matchPolicy
     Equivalent). If Rollcall's version is not served, no gang objects are written for stored workloads. If the kind no
@@ -150,7 +151,7 @@ def versions(snapshot: Snapshot) -> Symptoms:
         forms = kinds.written(resource.api.group_kind) if resource.api.group_kind in kinds.views else ()
         read = {resource.api, *(form.api for form in forms)}
         if apis.isdisjoint(read) and (others := _other_versions(resource.api, apis)):
-            yield Symptom(
+            yield diagnosis.Symptom(
                 f"{resource.api.kind}.{resource.api.group}",
                 f"the cluster serves only {', '.join(others)}, and Rollcall follows {resource.api.version}",
                 "its workloads get no gang objects, and may be stored without having been judged",
@@ -165,14 +166,15 @@ def _other_versions(api: Api, apis: Iterable[Api]) -> list[str]:
     )
 
 
-@check(
+@diagnosis.check(
     "kinds/workload-api",
-    passes=lambda: snapshot(
-        settings=configured({"name": "default-scheduler", "config": {"gangScheduling": True}}), apis=frozenset(OF_137)
+    passes=lambda: diagnosis.snapshot(
+        settings=diagnosis.configured({"name": "default-scheduler", "config": {"gangScheduling": True}}),
+        apis=frozenset(OF_137),
     ),
-    fails=lambda: snapshot(settings=configured(_GANGS), apis=frozenset(OF_137), version="v1.37.0"),
+    fails=lambda: diagnosis.snapshot(settings=diagnosis.configured(_GANGS), apis=frozenset(OF_137), version="v1.37.0"),
 )
-def workload_api(snapshot: Snapshot) -> Symptoms:
+def workload_api(snapshot: Snapshot) -> diagnosis.Symptoms:
     """If `default-scheduler` makes gangs, the API server serves the Workload API in the version that the configuration
     states, or in any version that Rollcall has read for `auto`. Each alpha version is removed in the next minor
     version of Kubernetes, v1beta1 in 1.43, and all of them are off by default.
@@ -188,7 +190,7 @@ def workload_api(snapshot: Snapshot) -> Symptoms:
     )
     needs = unread(backend.settings, apis)
     version = "" if not isinstance(snapshot.version, str) else snapshot.version
-    yield Symptom(
+    yield diagnosis.Symptom(
         f"profile {KubeBackend.name}, apiGeneration {backend.settings.apiGeneration}",
         f"the API server {version} does not serve {missing(backend.settings)}; of {GROUP} it serves "
         f"{', '.join(served_versions) or 'nothing but PriorityClass'}".replace("  ", " "),
@@ -201,12 +203,12 @@ def workload_api(snapshot: Snapshot) -> Symptoms:
 
 
 def _gangs(**config: Any) -> Settings:
-    return configured({"name": KubeBackend.name, "config": {"gangScheduling": True, **config}})
+    return diagnosis.configured({"name": KubeBackend.name, "config": {"gangScheduling": True, **config}})
 
 
 def _tried(**spec: Any) -> Snapshot:
-    stored = example_object("v1", "Pod", "rollcall-doctor", spec=spec)
-    return snapshot(settings=_gangs(), apis=served(*OF_137), grouped=DryRunAnswer(stored))
+    stored = diagnosis.example_object("v1", "Pod", "rollcall-doctor", spec=spec)
+    return diagnosis.snapshot(settings=_gangs(), apis=diagnosis.served(*OF_137), grouped=DryRunAnswer(stored))
 
 
 def pod_field(spoken: Generation) -> str:
@@ -214,8 +216,10 @@ def pod_field(spoken: Generation) -> str:
     return "workloadRef" if spoken is Generation.V1ALPHA1 else "schedulingGroup"
 
 
-@check("gates/pod-field", passes=lambda: _tried(schedulingGroup={"podGroupName": "rollcall-doctor"}), fails=_tried)
-def pod_field_kept(snapshot: Snapshot) -> Symptoms:
+@diagnosis.check(
+    "gates/pod-field", passes=lambda: _tried(schedulingGroup={"podGroupName": "rollcall-doctor"}), fails=_tried
+)
+def pod_field_kept(snapshot: Snapshot) -> diagnosis.Symptoms:
     """If `default-scheduler` makes gangs, the API server keeps the field of a pod that names its group. If the feature
     gate GenericWorkload is off, the API server drops the field silently, and every pod starts alone. The check creates
     a pod in Rollcall's own namespace as a dry run. Nothing is stored.
@@ -231,7 +235,7 @@ def pod_field_kept(snapshot: Snapshot) -> Symptoms:
         raise FactsUnavailable(f"the dry run of a pod with a group failed: {tried.message}")
     field = pod_field(spoken)
     if not mapping(tried.stored.get("spec")).get(field):
-        yield Symptom(
+        yield diagnosis.Symptom(
             "the API server",
             f"it serves {spoken}, but drops spec.{field} of a pod",
             "the pods of a gang belong to no group, and start one by one",
@@ -239,14 +243,14 @@ def pod_field_kept(snapshot: Snapshot) -> Symptoms:
         )
 
 
-@check(
+@diagnosis.check(
     "gates/scheduler",
-    passes=lambda: snapshot(
-        settings=_gangs(schedulerGates=["GenericWorkload", "GangScheduling"]), apis=served(*OF_137)
+    passes=lambda: diagnosis.snapshot(
+        settings=_gangs(schedulerGates=["GenericWorkload", "GangScheduling"]), apis=diagnosis.served(*OF_137)
     ),
-    fails=lambda: snapshot(settings=_gangs(schedulerGates=[]), apis=served(*OF_137)),
+    fails=lambda: diagnosis.snapshot(settings=_gangs(schedulerGates=[]), apis=diagnosis.served(*OF_137)),
 )
-def scheduler_gates(snapshot: Snapshot) -> Symptoms:
+def scheduler_gates(snapshot: Snapshot) -> diagnosis.Symptoms:
     """The feature gates of kube-scheduler, as `schedulerGates` of the configuration states them, are those that gangs
     need. No API shows them. If GenericWorkload is off only in the scheduler, everything is stored and nothing is
     enforced. If the configuration does not state the gates, the finding is a note.
@@ -264,16 +268,16 @@ def scheduler_gates(snapshot: Snapshot) -> Symptoms:
     where = f"profile {KubeBackend.name}, schedulerGates"
     on = f"--feature-gates={','.join(f'{gate}=true' for gate in sorted(needed))}"
     if settings.schedulerGates is None:
-        yield Symptom(
+        yield diagnosis.Symptom(
             where,
             "the configuration does not state the gates of kube-scheduler",
             "no API shows them; Rollcall assumes that they agree with what the API server serves; if not, "
             "nothing is enforced",
             f"check that it was started with {on}, and set schedulerGates to them",
-            Severity.NOTE,
+            diagnosis.Severity.NOTE,
         )
     elif absent := sorted(needed.difference(settings.schedulerGates)):
-        yield Symptom(
+        yield diagnosis.Symptom(
             where,
             f"without {', '.join(absent)}",
             f"the API server serves {spoken}, and a scheduler without those gates does not enforce it",

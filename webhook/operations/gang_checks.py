@@ -20,20 +20,7 @@ from webhook.model.projections import key_of, labels_of, name_of
 from webhook.model.reading import Manifest, selects
 from webhook.model.workload_record import SCHEDULER_LABEL
 from webhook.offline.group_sizes import operator_groups, sizes_of_owners
-from webhook.operations.diagnosis import (
-    Severity,
-    Symptom,
-    Symptoms,
-    check,
-    configured,
-    deployment,
-    example_object,
-    first_of,
-    installed,
-    namespace,
-    pod_clique_set,
-    served,
-)
+from webhook.operations import diagnosis
 from webhook.operations.snapshot import (
     AUTOSCALER_STATUS,
     DEPLOYMENTS,
@@ -54,17 +41,17 @@ from webhook.workloads.shaped_workload import OperatorGroup
 _NAMED = 5
 
 
-@check(
+@diagnosis.check(
     "gangs/asked-about",
-    level=Severity.WARNING,
-    passes=lambda: installed(pod_clique_set("demo")),
-    fails=lambda: installed(
-        pod_clique_set("demo", within="team-b"),
-        namespace("team-b"),
-        settings=configured(registration={"excludedNamespaces": ["team-b"]}),
+    level=diagnosis.Severity.WARNING,
+    passes=lambda: diagnosis.installed(diagnosis.pod_clique_set("demo")),
+    fails=lambda: diagnosis.installed(
+        diagnosis.pod_clique_set("demo", within="team-b"),
+        diagnosis.namespace("team-b"),
+        settings=diagnosis.configured(registration={"excludedNamespaces": ["team-b"]}),
     ),
 )
-def covered(snapshot: Snapshot) -> Symptoms:
+def covered(snapshot: Snapshot) -> diagnosis.Symptoms:
     """The webhooks' selectors match the PodCliqueSets in the cluster: their namespace is neither excluded nor exempt.
     The pods of PodGangs have the labels that identify them.
 
@@ -79,7 +66,7 @@ def covered(snapshot: Snapshot) -> Symptoms:
             if not selects(sets.get("namespaceSelector"), namespace_labels(key_of(raw)[0], namespaces))
         ]
         for where, names in _names_by_namespace(outside):
-            yield Symptom(
+            yield diagnosis.Symptom(
                 where,
                 f"the webhooks do not cover it, and it has PodCliqueSets: {names}",
                 "they are not checked and no gangs are made of them: their pods start one by one",
@@ -89,7 +76,7 @@ def covered(snapshot: Snapshot) -> Symptoms:
         raw for raw in snapshot.all(GANG_PODS) if labels_of(raw).get(grove.LABEL_MANAGED_BY) != grove.MANAGED_BY_GROVE
     ]
     for where, names in _names_by_namespace(strange):
-        yield Symptom(
+        yield diagnosis.Symptom(
             where,
             f"pods that name a PodGang are not like those that Grove makes: {names}",
             f"Rollcall prepares only pods with {grove.LABEL_MANAGED_BY}={grove.MANAGED_BY_GROVE}",
@@ -97,13 +84,13 @@ def covered(snapshot: Snapshot) -> Symptoms:
         )
 
 
-@check(
+@diagnosis.check(
     "gangs/recorded",
-    level=Severity.WARNING,
-    passes=lambda: installed(pod_clique_set("demo")),
-    fails=lambda: installed(pod_clique_set("demo", None)),
+    level=diagnosis.Severity.WARNING,
+    passes=lambda: diagnosis.installed(diagnosis.pod_clique_set("demo")),
+    fails=lambda: diagnosis.installed(diagnosis.pod_clique_set("demo", None)),
 )
-def recorded(snapshot: Snapshot) -> Symptoms:
+def recorded(snapshot: Snapshot) -> diagnosis.Symptoms:
     """Every PodCliqueSet has a recorded scheduler. A set without a record predates Rollcall, or was admitted while
     Rollcall was down. Its pods are not changed, and neither are the pods that replace them.
 
@@ -111,7 +98,7 @@ def recorded(snapshot: Snapshot) -> Symptoms:
     """
     without = [raw for raw in snapshot.all(POD_CLIQUE_SETS_PART) if SCHEDULER_LABEL not in labels_of(raw)]
     for where, names in _names_by_namespace(without):
-        yield Symptom(
+        yield diagnosis.Symptom(
             where,
             f"PodCliqueSets without a record: {names}",
             "they predate Rollcall or were admitted while it was down; no scheduler treats their pods as a gang",
@@ -119,12 +106,12 @@ def recorded(snapshot: Snapshot) -> Symptoms:
         )
 
 
-@check(
+@diagnosis.check(
     "gangs/profile",
-    passes=lambda: installed(pod_clique_set("demo")),
-    fails=lambda: installed(pod_clique_set("demo", "volcano")),
+    passes=lambda: diagnosis.installed(diagnosis.pod_clique_set("demo")),
+    fails=lambda: diagnosis.installed(diagnosis.pod_clique_set("demo", "volcano")),
 )
-def profile(snapshot: Snapshot) -> Symptoms:
+def profile(snapshot: Snapshot) -> diagnosis.Symptoms:
     """Every workload is recorded for a scheduler that the configuration still enables. For any other scheduler,
     Rollcall does not prepare replacement pods and does not update gang objects.
 
@@ -137,7 +124,7 @@ def profile(snapshot: Snapshot) -> Symptoms:
             if name is not None and name not in snapshot.settings.profiles:
                 lost[key_of(raw)[0], str(name)] += 1
         for (where, name), number in sorted(lost.items()):
-            yield Symptom(
+            yield diagnosis.Symptom(
                 f"Namespace {where}",
                 f"{number} {part.resource.api.kind} recorded for {name}, which is not a profile",
                 "their pods are not prepared and their gang objects are not updated any more",
@@ -148,13 +135,13 @@ def profile(snapshot: Snapshot) -> Symptoms:
 _EVICTION_REQUEST = Api("lifecycle.k8s.io", "v1alpha1", "EvictionRequest")
 
 
-@check(
+@diagnosis.check(
     "gangs/eviction-requests",
-    level=Severity.NOTE,
-    passes=installed,
-    fails=lambda: installed(apis=served(_EVICTION_REQUEST)),
+    level=diagnosis.Severity.NOTE,
+    passes=diagnosis.installed,
+    fails=lambda: diagnosis.installed(apis=diagnosis.served(_EVICTION_REQUEST)),
 )
-def eviction_requests(snapshot: Snapshot) -> Symptoms:
+def eviction_requests(snapshot: Snapshot) -> diagnosis.Symptoms:
     """Says that a cluster serves EvictionRequests (alpha in Kubernetes 1.37, feature gate EvictionRequestAPI). Each is
     for one pod, and its last responder calls pods/eviction, which no rule of Rollcall judges. Kubernetes evicts no pod
     with a `schedulingGroup` in this way.
@@ -164,7 +151,7 @@ def eviction_requests(snapshot: Snapshot) -> Symptoms:
     """
     for api in sorted(snapshot.served()):
         if (api.group, api.kind) == (_EVICTION_REQUEST.group, _EVICTION_REQUEST.kind):
-            yield Symptom(
+            yield diagnosis.Symptom(
                 "the API server",
                 f"it serves {api}",
                 "each request is for one pod, and Rollcall is not asked: a gang may lose single pods",
@@ -179,16 +166,18 @@ def _names_by_namespace(objects: Iterable[Manifest]) -> Iterator[tuple[str, str]
         where, name = key_of(raw)
         names.setdefault(where, []).append(name)
     for where, those in sorted(names.items()):
-        yield f"Namespace {where}", first_of(sorted(those), _NAMED)
+        yield f"Namespace {where}", diagnosis.first_of(sorted(those), _NAMED)
 
 
-@check(
+@diagnosis.check(
     "gangs/remedies",
-    level=Severity.WARNING,
-    passes=lambda: installed(settings=configured(remedies={"causes": ["forgotten"]})),
-    fails=lambda: installed(settings=configured({"name": "volcano"}, remedies={"causes": ["forgotten"]})),
+    level=diagnosis.Severity.WARNING,
+    passes=lambda: diagnosis.installed(settings=diagnosis.configured(remedies={"causes": ["forgotten"]})),
+    fails=lambda: diagnosis.installed(
+        settings=diagnosis.configured({"name": "volcano"}, remedies={"causes": ["forgotten"]})
+    ),
 )
-def remedies(snapshot: Snapshot) -> Symptoms:
+def remedies(snapshot: Snapshot) -> diagnosis.Symptoms:
     """The remedy `forgotten` is on only if an enabled scheduler can be woken: koord-scheduler and the scheduler of
     scheduler-plugins. For other schedulers it does nothing, and the right to change and delete pods is not needed.
 
@@ -197,7 +186,7 @@ def remedies(snapshot: Snapshot) -> Symptoms:
     settings = snapshot.settings
     woken = any(profile.backend.wake is not None for profile in settings.profiles.values())
     if RemedyCause.FORGOTTEN.value in settings.remedies.causes and not woken:
-        yield Symptom(
+        yield diagnosis.Symptom(
             "the configuration, remedies.causes",
             f"it has {RemedyCause.FORGOTTEN}, and none of the schedulers ({', '.join(settings.profiles)}) can be woken",
             "the remedy has no effect, and the reconciler has the right to change and delete pods for it",
@@ -213,20 +202,20 @@ def _ray_cluster(minimum: int) -> tuple[Manifest, Manifest]:
     """Returns a RayCluster of a head and four workers, and the PodGroup that KubeRay makes for scheduler-plugins."""
     workers = {"groupName": "gpu", "replicas": 4, "minReplicas": 0, "maxReplicas": 8, "template": {}}
     spec = {"headGroupSpec": {"template": {}}, "workerGroupSpecs": [workers]}
-    group = example_object(
+    group = diagnosis.example_object(
         "scheduling.x-k8s.io/v1alpha1", "PodGroup", "train", within="team-a", spec={"minMember": minimum}
     )
     group["metadata"]["ownerReferences"] = [{"apiVersion": "ray.io/v1", "kind": "RayCluster", "name": "train"}]
-    return example_object("ray.io/v1", "RayCluster", "train", within="team-a", spec=spec), group
+    return diagnosis.example_object("ray.io/v1", "RayCluster", "train", within="team-a", spec=spec), group
 
 
-@check(
+@diagnosis.check(
     "gangs/operator-group",
-    level=Severity.WARNING,
-    passes=lambda: installed(*_ray_cluster(5)),
-    fails=lambda: installed(*_ray_cluster(3)),
+    level=diagnosis.Severity.WARNING,
+    passes=lambda: diagnosis.installed(*_ray_cluster(5)),
+    fails=lambda: diagnosis.installed(*_ray_cluster(3)),
 )
-def operator_group(snapshot: Snapshot) -> Symptoms:
+def operator_group(snapshot: Snapshot) -> diagnosis.Symptoms:
     """The minimum of a PodGroup that a workload's own operator wrote is that of the workload. Some operators write it
     once, and not again when the workload is scaled. A minimum above the pods of the workload is never reached: a lost
     pod does not start again. Below the gang's minimum, a part of the gang starts. The kinds of these workloads are
@@ -240,10 +229,12 @@ def operator_group(snapshot: Snapshot) -> Symptoms:
     for group, finding in wrong[:_OPERATOR_GROUPS_NAMED]:
         _, kind, namespace, name = group.key
         where = f"{kind} {namespace}/{name}"
-        yield Symptom(where, f"{finding.at} is {finding.value}", finding.why, finding.remedy)
+        yield diagnosis.Symptom(where, f"{finding.at} is {finding.value}", finding.why, finding.remedy)
     if len(wrong) > _OPERATOR_GROUPS_NAMED:
         more = f"{len(wrong) - _OPERATOR_GROUPS_NAMED} more with such a minimum"
-        yield Symptom("PodGroups", more, "their workloads do not start as gangs", "correct those above and check again")
+        yield diagnosis.Symptom(
+            "PodGroups", more, "their workloads do not start as gangs", "correct those above and check again"
+        )
 
 
 def _owners(snapshot: Snapshot, groups: Iterable[OperatorGroup]) -> Iterator[Manifest]:
@@ -264,18 +255,18 @@ _IMAGE = "registry.k8s.io/autoscaling/cluster-autoscaler:v1.37.0"
 
 
 def _status() -> Manifest:
-    config_map = example_object("v1", "ConfigMap", "cluster-autoscaler-status")
+    config_map = diagnosis.example_object("v1", "ConfigMap", "cluster-autoscaler-status")
     config_map["metadata"]["namespace"] = "kube-system"
     return config_map
 
 
-@check(
+@diagnosis.check(
     "fit/growth",
-    level=Severity.WARNING,
-    passes=lambda: installed(_status(), deployment("cluster-autoscaler", _IMAGE)),
-    fails=lambda: installed(_status(), settings=configured(fit={"nodes": "fixed"})),
+    level=diagnosis.Severity.WARNING,
+    passes=lambda: diagnosis.installed(_status(), diagnosis.deployment("cluster-autoscaler", _IMAGE)),
+    fails=lambda: diagnosis.installed(_status(), settings=diagnosis.configured(fit={"nodes": "fixed"})),
 )
-def growth(snapshot: Snapshot) -> Symptoms:
+def growth(snapshot: Snapshot) -> diagnosis.Symptoms:
     """The configuration says that the nodes are fixed only where no autoscaler is seen, and an autoscaler that runs is
     one that Rollcall sees. Otherwise a gang is called never to fit these nodes, although others may come for it.
     Rollcall sees the ConfigMap kube-system/cluster-autoscaler-status, NodePools of Karpenter, and machines of Cluster
@@ -294,10 +285,10 @@ def growth(snapshot: Snapshot) -> Symptoms:
         yield _symptom(where, "it runs, and neither its status nor a NodePool is found, so the nodes count as fixed")
 
 
-def _symptom(where: str, observation: str) -> Symptom:
+def _symptom(where: str, observation: str) -> diagnosis.Symptom:
     why = "a gang may be called never to fit, although nodes come for it"
     remedy = "set fit.nodes to mayGrow, or list the node groups in fit.templates: then gangs are judged by them"
-    return Symptom(where, observation, why, remedy)
+    return diagnosis.Symptom(where, observation, why, remedy)
 
 
 def _seen(snapshot: Snapshot) -> Iterator[str]:

@@ -24,20 +24,7 @@ from webhook.model.pod_gang_map import POD_GANG_MAPS
 from webhook.model.projections import POD_CLIQUE_SETS, TOPOLOGY_BINDINGS, key_of, labels_of, name_of
 from webhook.model.reading import Manifest, flag, mapping, sequence, text
 from webhook.model.workload_record import SCHEDULER_LABEL
-from webhook.operations.diagnosis import (
-    Severity,
-    Symptom,
-    Symptoms,
-    check,
-    configured,
-    deployment,
-    example_object,
-    first_of,
-    installed,
-    pod_clique_set,
-    served,
-    webhook_of,
-)
+from webhook.operations import diagnosis
 from webhook.operations.installation_checks import reconciler_accounts, user_of
 from webhook.operations.kueue_checks import kueue_deployments, kueue_webhook, running_kueue
 from webhook.operations.releases import Release
@@ -61,16 +48,16 @@ _MAPS = POD_GANG_MAPS.resource.api
 _NAMED = 5
 
 
-@check(
+@diagnosis.check(
     "grove/migration",
-    level=Severity.WARNING,
-    passes=lambda: installed(pod_clique_set("demo")),
-    fails=lambda: installed(
-        {**pod_clique_set("demo"), "status": {"conditions": [{"type": grove.MIGRATING, "status": "True"}]}},
-        apis=served(_MAPS),
+    level=diagnosis.Severity.WARNING,
+    passes=lambda: diagnosis.installed(diagnosis.pod_clique_set("demo")),
+    fails=lambda: diagnosis.installed(
+        {**diagnosis.pod_clique_set("demo"), "status": {"conditions": [{"type": grove.MIGRATING, "status": "True"}]}},
+        apis=diagnosis.served(_MAPS),
     ),
 )
-def migration(snapshot: Snapshot) -> Symptoms:
+def migration(snapshot: Snapshot) -> diagnosis.Symptoms:
     """No PodCliqueSet is in the middle of Grove's migration to PodGangMaps. Until it ends, old and new PodGangs exist
     next to each other, and pods that are replaced may wait.
 
@@ -85,9 +72,9 @@ def migration(snapshot: Snapshot) -> Symptoms:
             where, name = key_of(raw)
             names.setdefault(where, []).append(name)
     for where, set_names in sorted(names.items()):
-        yield Symptom(
+        yield diagnosis.Symptom(
             f"Namespace {where}",
-            f"Grove is migrating PodCliqueSets: {first_of(sorted(set_names), _NAMED)}",
+            f"Grove is migrating PodCliqueSets: {diagnosis.first_of(sorted(set_names), _NAMED)}",
             "until the migration ends, pods that are replaced may wait",
             "wait until it ends; if it does not, read the log of Grove's operator; do not downgrade Grove meanwhile",
         )
@@ -95,7 +82,7 @@ def migration(snapshot: Snapshot) -> Symptoms:
 
 def _pod_group(name: str, owner_kind: str, owner_group: str) -> Manifest:
     labels = {grove.LABEL_MANAGED_BY: MANAGED_BY_ROLLCALL, grove.LABEL_PODGANG: "demo-0"}
-    pod_group = example_object("scheduling.sigs.k8s.io/v1alpha1", "PodGroup", name, labels, "team-a")
+    pod_group = diagnosis.example_object("scheduling.sigs.k8s.io/v1alpha1", "PodGroup", name, labels, "team-a")
     owner = {"apiVersion": f"{owner_group}/v1alpha1", "kind": owner_kind, "name": "demo", "uid": "1"}
     pod_group["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
     return pod_group
@@ -109,7 +96,7 @@ def _objects(snapshot: Snapshot) -> Iterator[Manifest]:
 
 def _pod_gang(name: str, scheduler: str) -> Manifest:
     labels = {grove.LABEL_SCHEDULER: scheduler}
-    return example_object("scheduler.grove.io/v1alpha1", "PodGang", name, labels, "team-a")
+    return diagnosis.example_object("scheduler.grove.io/v1alpha1", "PodGang", name, labels, "team-a")
 
 
 def _gangs_of_grove(snapshot: Snapshot) -> dict[ObjectKey, str]:
@@ -118,19 +105,19 @@ def _gangs_of_grove(snapshot: Snapshot) -> dict[ObjectKey, str]:
     return {key: str(scheduler) for key, scheduler in labelled if scheduler in grove.WRITERS}
 
 
-@check(
+@diagnosis.check(
     "gangs/writer",
-    level=Severity.NOTE,
-    passes=lambda: installed(_pod_gang("demo-0", "default-scheduler")),
-    fails=lambda: installed(_pod_gang("demo-0", "kai-scheduler")),
+    level=diagnosis.Severity.NOTE,
+    passes=lambda: diagnosis.installed(_pod_gang("demo-0", "default-scheduler")),
+    fails=lambda: diagnosis.installed(_pod_gang("demo-0", "kai-scheduler")),
 )
-def writer(snapshot: Snapshot) -> Symptoms:
+def writer(snapshot: Snapshot) -> diagnosis.Symptoms:
     """Says for which gangs Rollcall writes no objects because Grove's own backend is responsible for them.
 
     Source: ai-dynamo/grove, operator/internal/scheduler/{volcano,kai}; label grove.io/scheduler-name on the PodGang.
     """
     for scheduler, number in sorted(Counter(_gangs_of_grove(snapshot).values()).items()):
-        yield Symptom(
+        yield diagnosis.Symptom(
             f"{number} PodGang{'' if number == 1 else 's'} for {scheduler}",
             f"their writer is {GangObjectWriter.GROVE}",
             "Grove prepares their pods, and Rollcall writes nothing for them; it judges, explains and reports them",
@@ -138,18 +125,18 @@ def writer(snapshot: Snapshot) -> Symptoms:
         )
 
 
-@check(
+@diagnosis.check(
     "gangs/two-writers",
-    passes=lambda: installed(
+    passes=lambda: diagnosis.installed(
         _pod_group("demo-0-worker", "PodCliqueSet", grove.GROUP), _pod_gang("demo-0", "default-scheduler")
     ),
-    fails=lambda: installed(
+    fails=lambda: diagnosis.installed(
         _pod_group("demo-0-worker", "PodCliqueSet", grove.GROUP),
         _pod_gang("demo-0", "kai-scheduler"),
-        settings=configured({"name": "koord-scheduler"}, {"name": "kai-scheduler"}),
+        settings=diagnosis.configured({"name": "koord-scheduler"}, {"name": "kai-scheduler"}),
     ),
 )
-def two_writers(snapshot: Snapshot) -> Symptoms:
+def two_writers(snapshot: Snapshot) -> diagnosis.Symptoms:
     """No living gang has objects of Rollcall although Grove's own backend is now responsible for it. This happens if
     Grove's default profile changes while sets live that name no scheduler: Grove labels their PodGangs again, and
     prepares replacement pods for its own PodGroup.
@@ -172,9 +159,10 @@ def two_writers(snapshot: Snapshot) -> Symptoms:
         if of_set or (where, podgang) in grove_s:
             both.setdefault(where, set()).add(podgang)
     for where, names in sorted(both.items()):
-        yield Symptom(
+        yield diagnosis.Symptom(
             f"Namespace {where}",
-            f"PodGangs of Grove's own backend have gang objects of Rollcall: {first_of(sorted(names), _NAMED)}",
+            "PodGangs of Grove's own backend have gang objects of Rollcall: "
+            f"{diagnosis.first_of(sorted(names), _NAMED)}",
             "pods that are replaced join another group than the running ones, and no group is ever complete",
             "set Grove's defaultProfileName back; recreate the sets if they should get the other writer",
         )
@@ -183,12 +171,12 @@ def two_writers(snapshot: Snapshot) -> Symptoms:
 def _recorded(scheduler: str) -> Snapshot:
     gang = _pod_gang("demo-0", "koord-scheduler")
     gang["metadata"]["labels"][grove.LABEL_PART_OF] = "demo"
-    settings = configured({"name": "koord-scheduler"}, {"name": "volcano"})
-    return installed(gang, pod_clique_set("demo", scheduler), settings=settings)
+    settings = diagnosis.configured({"name": "koord-scheduler"}, {"name": "volcano"})
+    return diagnosis.installed(gang, diagnosis.pod_clique_set("demo", scheduler), settings=settings)
 
 
-@check("gangs/scheduler", passes=lambda: _recorded("koord-scheduler"), fails=lambda: _recorded("volcano"))
-def scheduler_of_gangs(snapshot: Snapshot) -> Symptoms:
+@diagnosis.check("gangs/scheduler", passes=lambda: _recorded("koord-scheduler"), fails=lambda: _recorded("volcano"))
+def scheduler_of_gangs(snapshot: Snapshot) -> diagnosis.Symptoms:
     """Where Grove puts the name of a scheduler on the pods of a set, the set is recorded for the same one. Grove does
     so if the templates name it, or if it is Grove's default (profiles of the type External, lpx-scheduler). Rollcall
     leaves pods as they are that name another scheduler than the record. Gangs of Grove's own backends are not meant.
@@ -209,13 +197,13 @@ def scheduler_of_gangs(snapshot: Snapshot) -> Symptoms:
     for (where, stamped, record), names in sorted(differing.items()):
         is_ours = stamped in snapshot.settings.profiles
         labelled = f"with {stamped} in the label {SCHEDULER_LABEL}, or " if is_ours else ""
-        yield Symptom(
+        yield diagnosis.Symptom(
             f"Namespace {where}",
             f"Grove puts {stamped} on the pods of PodCliqueSets that are recorded for {record}: "
-            f"{first_of(sorted(names), _NAMED)}",
+            f"{diagnosis.first_of(sorted(names), _NAMED)}",
             f"Rollcall leaves these pods as they are, and {unseen_gang_reason(stamped, record)}",
             f"recreate each set {labelled}with {record} in every pod template, if Grove has a profile of that name",
-            Severity.NOTE if stamped == LpxBackend.name else None,
+            diagnosis.Severity.NOTE if stamped == LpxBackend.name else None,
         )
 
 
@@ -244,12 +232,12 @@ def _scheduling(default: str, *profiles: str) -> Manifest:
     return _operator(scheduler={"defaultProfileName": default, "profiles": [{"name": name} for name in profiles]})
 
 
-@check(
+@diagnosis.check(
     "grove/schedulers",
-    passes=lambda: installed(operator=_scheduling(DEFAULT_SCHEDULER, DEFAULT_SCHEDULER)),
-    fails=lambda: installed(operator=_scheduling("kai-scheduler", DEFAULT_SCHEDULER, "kai-scheduler")),
+    passes=lambda: diagnosis.installed(operator=_scheduling(DEFAULT_SCHEDULER, DEFAULT_SCHEDULER)),
+    fails=lambda: diagnosis.installed(operator=_scheduling("kai-scheduler", DEFAULT_SCHEDULER, "kai-scheduler")),
 )
-def schedulers(snapshot: Snapshot) -> Symptoms:
+def schedulers(snapshot: Snapshot) -> diagnosis.Symptoms:
     """Grove's own backends leave the gangs to Rollcall. If Grove's default is volcano or kai-scheduler, Grove itself
     writes the PodGroups of every set that names no scheduler, and Rollcall does not. If Grove only enables one of them,
     this holds for sets whose pod templates name it, and the finding is a note. Grove v0.1.0-alpha.13 enables
@@ -265,19 +253,19 @@ def schedulers(snapshot: Snapshot) -> Symptoms:
     profiles = [mapping(profile) for profile in sequence(settings.get("profiles"))]
     names = [text(profile.get("name")) for profile in profiles]
     if default in grove.WRITERS:
-        yield Symptom(
+        yield diagnosis.Symptom(
             f"{_WHERE}, scheduler.defaultProfileName",
             default,
             "Grove writes the PodGroups of every set that names no scheduler, and Rollcall does not make its "
             "own, even if it recorded another scheduler: that scheduler never sees the gang",
             f"set defaultProfileName: {DEFAULT_SCHEDULER}; Rollcall then chooses the scheduler, also {default}",
             # If no other scheduler can be chosen, Grove and Rollcall mean the same gangs.
-            None if set(snapshot.settings.profiles) - {default, DEFAULT_SCHEDULER} else Severity.NOTE,
+            None if set(snapshot.settings.profiles) - {default, DEFAULT_SCHEDULER} else diagnosis.Severity.NOTE,
         )
     elif default not in {DEFAULT_SCHEDULER, snapshot.settings.default}:
         record = snapshot.settings.default
         in_grove = f"set defaultProfileName: {DEFAULT_SCHEDULER} in Grove's configuration"
-        yield Symptom(
+        yield diagnosis.Symptom(
             f"{_WHERE}, scheduler.defaultProfileName",
             default,
             f"Grove puts it on the pods of every set that names no scheduler, and Rollcall records {record} for these: "
@@ -285,18 +273,18 @@ def schedulers(snapshot: Snapshot) -> Symptoms:
             f"{in_grove}, or {default} in Rollcall's"
             if default in snapshot.settings.profiles
             else f"{in_grove}; Rollcall has no profile {default}",
-            Severity.NOTE if default == LpxBackend.name else None,
+            diagnosis.Severity.NOTE if default == LpxBackend.name else None,
         )
     for name in names:
         if name in grove.WRITERS and name != default:
             others = f"; the profile {name} of Rollcall is for the other sets"
-            yield Symptom(
+            yield diagnosis.Symptom(
                 f"{_WHERE}, scheduler.profiles",
                 f"{name} is one of them",
                 f"Grove itself writes the PodGroups of sets whose pod templates name {name}, and Rollcall does not"
                 f"{others if name in snapshot.settings.profiles else ''}",
                 f"remove it if Rollcall should write them; keep it if {name} should get those that Grove writes",
-                Severity.NOTE,
+                diagnosis.Severity.NOTE,
             )
     for index, external in enumerate(profiles):
         if external.get("type") == "External":
@@ -310,28 +298,28 @@ def unseen_gang_reason(scheduler: str, record: str) -> str:
     return f"{record}, which Rollcall makes the gang for, never sees it"
 
 
-def _external(where: str, external: Mapping[str, Any], snapshot: Snapshot) -> Symptoms:
+def _external(where: str, external: Mapping[str, Any], snapshot: Snapshot) -> diagnosis.Symptoms:
     """Yields what is to know about a profile of a scheduler that Grove has no backend for."""
     name = text(external.get("name")) or ""
     profile = snapshot.settings.profiles.get(name)
     if profile is None:
-        yield Symptom(
+        yield diagnosis.Symptom(
             f"{where}.name",
             name,
             "Grove accepts sets whose pod templates name it, and Rollcall refuses these: it has no such profile",
             "remove it from Grove's configuration, or add it to Rollcall's if there is a backend of that name",
-            Severity.NOTE,
+            diagnosis.Severity.NOTE,
         )
         return
     packs = profile.backend.capabilities.get(Capability.TOPOLOGY_WORKLOAD)
     if packs is None or not packs.supported or flag(mapping(external.get("config")).get("topologyConstraints")):
         return
-    yield Symptom(
+    yield diagnosis.Symptom(
         f"{where}.config.topologyConstraints",
         f"it is off, and {name} of Rollcall's configuration can keep gangs together",
         f"Grove refuses each set that requires a topology and whose pod templates name {name}",
         "set it to true, or ignore this if no such set needs a topology",
-        Severity.NOTE,
+        diagnosis.Severity.NOTE,
     )
 
 
@@ -356,14 +344,15 @@ def authorizing(*exempt: str) -> Manifest:
 _GATED = {"name": "koord-scheduler", "gate": True}
 
 
-@check(
+@diagnosis.check(
     "grove/authorizer",
-    passes=lambda: installed(
-        settings=configured(_GATED), operator=authorizing("system:serviceaccount:rollcall-system:rollcall-reconciler")
+    passes=lambda: diagnosis.installed(
+        settings=diagnosis.configured(_GATED),
+        operator=authorizing("system:serviceaccount:rollcall-system:rollcall-reconciler"),
     ),
-    fails=lambda: installed(settings=configured(_GATED), operator=authorizing()),
+    fails=lambda: diagnosis.installed(settings=diagnosis.configured(_GATED), operator=authorizing()),
 )
-def authorizer(snapshot: Snapshot) -> Symptoms:
+def authorizer(snapshot: Snapshot) -> diagnosis.Symptoms:
     """If Grove's authorizer is enabled, it lets Rollcall's reconciler change pods. Otherwise the pod gate cannot be
     removed. Not checked if no profile has `gate`.
 
@@ -375,7 +364,7 @@ def authorizer(snapshot: Snapshot) -> Symptoms:
     running = sorted(user_of(snapshot, account) for account in reconciler_accounts(snapshot) or {RECONCILER})
     missing = [user for user in running if not authorized(snapshot, user)]
     if missing:
-        yield Symptom(
+        yield diagnosis.Symptom(
             EXEMPT,
             "the authorizer is enabled, and Rollcall's reconciler is not exempt",
             "Grove does not let it remove the gate rollcall.dev/gang-sync: pods with the gate never start",
@@ -383,17 +372,19 @@ def authorizer(snapshot: Snapshot) -> Symptoms:
         )
 
 
-@check(
+@diagnosis.check(
     "grove/topology",
-    level=Severity.NOTE,
-    passes=lambda: installed(
-        apis=served(TOPOLOGY_BINDINGS.resource.api), operator=_operator(topologyAwareScheduling={"enabled": True})
+    level=diagnosis.Severity.NOTE,
+    passes=lambda: diagnosis.installed(
+        apis=diagnosis.served(TOPOLOGY_BINDINGS.resource.api),
+        operator=_operator(topologyAwareScheduling={"enabled": True}),
     ),
-    fails=lambda: installed(
-        apis=served(TOPOLOGY_BINDINGS.resource.api), operator=_operator(topologyAwareScheduling={"enabled": False})
+    fails=lambda: diagnosis.installed(
+        apis=diagnosis.served(TOPOLOGY_BINDINGS.resource.api),
+        operator=_operator(topologyAwareScheduling={"enabled": False}),
     ),
 )
-def topology(snapshot: Snapshot) -> Symptoms:
+def topology(snapshot: Snapshot) -> diagnosis.Symptoms:
     """Grove honours topology. If topologyAwareScheduling is off, Grove refuses topology constraints at CREATE and
     writes none into PodGangs, whatever the scheduler supports.
 
@@ -402,7 +393,7 @@ def topology(snapshot: Snapshot) -> Symptoms:
     configuration = _configuration(snapshot)
     settings = mapping(configuration.get("topologyAwareScheduling"))
     if configuration and not flag(settings.get("enabled")) and TOPOLOGY_BINDINGS.resource.api in snapshot.served():
-        yield Symptom(
+        yield diagnosis.Symptom(
             f"{_WHERE}, topologyAwareScheduling.enabled",
             "it is off",
             "sets with a topologyConstraint are refused, and existing ones run without it",
@@ -414,17 +405,17 @@ _DEFAULTING, _VALIDATING = "podcliqueset-defaulting-webhook", "podcliqueset-vali
 _WEBHOOKS = ((MUTATING_WEBHOOKS, _DEFAULTING), (VALIDATING_WEBHOOKS, _VALIDATING))
 
 
-@check(
+@diagnosis.check(
     "grove/webhooks",
-    level=Severity.WARNING,
-    passes=lambda: installed(
-        webhook_of("MutatingWebhookConfiguration", _DEFAULTING, "pcs.defaulting.webhooks.grove.io"),
-        webhook_of("ValidatingWebhookConfiguration", _VALIDATING, "pcs.validating.webhooks.grove.io"),
+    level=diagnosis.Severity.WARNING,
+    passes=lambda: diagnosis.installed(
+        diagnosis.webhook_of("MutatingWebhookConfiguration", _DEFAULTING, "pcs.defaulting.webhooks.grove.io"),
+        diagnosis.webhook_of("ValidatingWebhookConfiguration", _VALIDATING, "pcs.validating.webhooks.grove.io"),
         operator=_operator(),
     ),
-    fails=lambda: installed(operator=_operator()),
+    fails=lambda: diagnosis.installed(operator=_operator()),
 )
-def webhooks(snapshot: Snapshot) -> Symptoms:
+def webhooks(snapshot: Snapshot) -> diagnosis.Symptoms:
     """Grove's own webhooks are registered if its operator runs. Without them a set is stored without the defaults that
     Rollcall needs to judge it, and Grove refuses a wrong set only later.
 
@@ -434,7 +425,7 @@ def webhooks(snapshot: Snapshot) -> Symptoms:
         return
     for part, name in _WEBHOOKS:
         if not any(name_of(raw) == name for raw in snapshot.all(part)):
-            yield Symptom(
+            yield diagnosis.Symptom(
                 f"{part.resource.api.kind} {name}",
                 "it is missing, but Grove's operator is installed",
                 "sets are stored without Grove's defaults, or with settings that Grove cannot handle",
@@ -444,19 +435,21 @@ def webhooks(snapshot: Snapshot) -> Symptoms:
 
 def _operated(*operators: str, account: str = _OPERATOR) -> Snapshot:
     service = {"clientConfig": {"service": {"namespace": "grove-system", "name": _OPERATOR}}}
-    return installed(
-        webhook_of("MutatingWebhookConfiguration", _DEFAULTING, "pcs.defaulting.webhooks.grove.io", **service),
-        deployment(_OPERATOR, "grove-operator:v0.1.0", "grove-system", serviceAccountName=account),
-        settings=configured(tenancy={"groveOperators": list(operators)}),
+    return diagnosis.installed(
+        diagnosis.webhook_of(
+            "MutatingWebhookConfiguration", _DEFAULTING, "pcs.defaulting.webhooks.grove.io", **service
+        ),
+        diagnosis.deployment(_OPERATOR, "grove-operator:v0.1.0", "grove-system", serviceAccountName=account),
+        settings=diagnosis.configured(tenancy={"groveOperators": list(operators)}),
     )
 
 
-@check(
+@diagnosis.check(
     "grove/operator-account",
     passes=lambda: _operated(service_account("grove-system", _OPERATOR)),
     fails=lambda: _operated(service_account("grove-system", _OPERATOR), account="grove"),
 )
-def operator_account(snapshot: Snapshot) -> Symptoms:
+def operator_account(snapshot: Snapshot) -> diagnosis.Symptoms:
     """The service account of Grove's operator is in `tenancy.groveOperators`, by its full name. A `*` for the namespace
     is a warning: it also trusts accounts of that name that tenants create. Grove's operator is searched in the
     namespace that its webhook configurations name, because only an administrator writes these.
@@ -466,19 +459,19 @@ def operator_account(snapshot: Snapshot) -> Symptoms:
     tenancy = snapshot.settings.tenancy
     for where, user in _accounts(snapshot):
         if not tenancy.is_grove_operator(user):
-            yield Symptom(
+            yield diagnosis.Symptom(
                 where,
                 f"it runs as {user}, which is not in tenancy.groveOperators",
                 "the pods that it creates are judged like those of a tenant: each is reported, and some are refused",
                 f"set tenancy.groveOperators: [{user}]",
             )
         elif user not in tenancy.grove_operators:
-            yield Symptom(
+            yield diagnosis.Symptom(
                 "tenancy.groveOperators",
                 f"it names the account in every namespace, but {where} runs as {user}",
                 "a tenant who may create a service account of that name is treated as Grove's operator",
                 f"set tenancy.groveOperators: [{user}]",
-                Severity.WARNING,
+                diagnosis.Severity.WARNING,
             )
 
 
@@ -504,16 +497,16 @@ _REMOVES_ONLY_ITS_GATE = Release("v0.1.0-alpha.12-rc1")
 
 
 def _grove(tag: str) -> Manifest:
-    return deployment("grove-operator", f"ghcr.io/ai-dynamo/grove/grove-operator:{tag}", "grove-system")
+    return diagnosis.deployment("grove-operator", f"ghcr.io/ai-dynamo/grove/grove-operator:{tag}", "grove-system")
 
 
-@check(
+@diagnosis.check(
     "grove/gates",
-    level=Severity.WARNING,
-    passes=lambda: installed(_grove("v0.1.0-alpha.12"), settings=configured(_GATED)),
-    fails=lambda: installed(_grove("v0.1.0-alpha.11"), settings=configured(_GATED)),
+    level=diagnosis.Severity.WARNING,
+    passes=lambda: diagnosis.installed(_grove("v0.1.0-alpha.12"), settings=diagnosis.configured(_GATED)),
+    fails=lambda: diagnosis.installed(_grove("v0.1.0-alpha.11"), settings=diagnosis.configured(_GATED)),
 )
-def gates(snapshot: Snapshot) -> Symptoms:
+def gates(snapshot: Snapshot) -> diagnosis.Symptoms:
     """Grove's operator removes only its own gate from a pod. Before v0.1.0-alpha.12-rc1 it removed all gates, also
     those of Rollcall (`gate`) and of Kueue. Not checked if no profile has `gate` and Kueue is not installed. The
     release is read from the tag of the image; other tags are not judged.
@@ -525,7 +518,7 @@ def gates(snapshot: Snapshot) -> Symptoms:
         others.append("Kueue")
     for raw in snapshot.all(DEPLOYMENTS) if others else ():
         for tag in _tags(raw):
-            yield Symptom(
+            yield diagnosis.Symptom(
                 f"Deployment {'/'.join(key_of(raw))}",
                 f"its image has the tag {tag}",
                 f"this release removes all gates from a pod at once, also those of {' and '.join(others)}: a gang may "
@@ -546,16 +539,16 @@ def _tags(deployment: Manifest) -> Iterator[str]:
 
 def _kueue_beside_grove(*exempt: str) -> Snapshot:
     kueue = running_kueue(serviceAccountName="kueue-controller-manager")
-    return installed(kueue, kueue_webhook("mpod.kb.io", "pods"), operator=authorizing(*exempt))
+    return diagnosis.installed(kueue, kueue_webhook("mpod.kb.io", "pods"), operator=authorizing(*exempt))
 
 
-@check(
+@diagnosis.check(
     "grove/authorizer-kueue",
-    level=Severity.WARNING,
+    level=diagnosis.Severity.WARNING,
     passes=lambda: _kueue_beside_grove("system:serviceaccount:kueue-system:kueue-controller-manager"),
     fails=_kueue_beside_grove,
 )
-def authorizer_kueue(snapshot: Snapshot) -> Symptoms:
+def authorizer_kueue(snapshot: Snapshot) -> diagnosis.Symptoms:
     """If Grove's authorizer is enabled, it lets Kueue change pods. Kueue removes its gates from the pods of a
     PodCliqueSet that it queues, and deletes these pods to stop them. Only pods with a queue are concerned.
 
@@ -565,7 +558,7 @@ def authorizer_kueue(snapshot: Snapshot) -> Symptoms:
         account = text(pod_of(raw).get("serviceAccountName")) or "default"
         user = service_account(key_of(raw)[0], account)
         if not authorized(snapshot, user):
-            yield Symptom(
+            yield diagnosis.Symptom(
                 EXEMPT,
                 "the authorizer is enabled, and Kueue is not exempt",
                 "Grove does not let it remove its gates: pods of gangs that Kueue queues never start",

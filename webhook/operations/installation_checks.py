@@ -20,34 +20,12 @@ from webhook.installation.net_policy import net_policy
 from webhook.installation.parameters import Options, ReconcilerPlace
 from webhook.installation.rbac import access_rules, reconciler_access_rules
 from webhook.installation.webhooks import NEVER_HERE, installation_settings
-from webhook.model import kueue
+from webhook.model import kueue, reading
 from webhook.model.admission_request import account_of, service_account
 from webhook.model.gang_objects import REPORT_SELECTOR, REPORTS
 from webhook.model.projections import labels_of, name_of
-from webhook.model.reading import (
-    Manifest,
-    ServiceEndpoint,
-    any_true,
-    endpoints_in,
-    integer,
-    mapping,
-    port_name,
-    selects,
-    sequence,
-    text,
-)
 from webhook.mutators.prepare_pod import GATE
-from webhook.operations.diagnosis import (
-    Severity,
-    Symptom,
-    Symptoms,
-    check,
-    configured,
-    example_object,
-    first_of,
-    installed,
-    lease,
-)
+from webhook.operations import diagnosis
 from webhook.operations.snapshot import (
     ADMISSION_CHECKS,
     BUDGETS,
@@ -79,21 +57,21 @@ _COMPARED = ("matchConditions", "variables", "validations")
 Key = tuple[str, str]
 
 
-def _warning(raw: Manifest) -> None:
+def _warning(raw: reading.Manifest) -> None:
     raw["spec"].update(validationActions=["Warn", "Audit"])
 
 
-def _denying(changed: Callable[[Manifest], None] = lambda _: None) -> Snapshot:
-    settings = configured(registration={"net": "Deny"})
+def _denying(changed: Callable[[reading.Manifest], None] = lambda _: None) -> Snapshot:
+    settings = diagnosis.configured(registration={"net": "Deny"})
     objects = net_policy(settings, NAMESPACE)
     for raw in objects:
         if raw["kind"] == POLICY_BINDINGS.resource.api.kind:
             changed(raw)
-    return installed(*objects, settings=settings)
+    return diagnosis.installed(*objects, settings=settings)
 
 
-@check("net/registered", level=Severity.WARNING, passes=_denying, fails=lambda: _denying(_warning))
-def net(snapshot: Snapshot) -> Symptoms:
+@diagnosis.check("net/registered", level=diagnosis.Severity.WARNING, passes=_denying, fails=lambda: _denying(_warning))
+def net(snapshot: Snapshot) -> diagnosis.Symptoms:
     """The net is as `registration.net` says. The policy rollcall-net and its bindings are those that `rollcall
     manifests net` prints, with the configured action. If the net is off, none of them exists.
 
@@ -103,36 +81,44 @@ def net(snapshot: Snapshot) -> Symptoms:
     expected = {_key(raw): raw for raw in net_policy(snapshot.settings, snapshot.namespace)}
     for key in sorted(live.keys() - expected.keys()):
         why = "it still judges pods by an earlier configuration"
-        yield Symptom(" ".join(key), "it exists, but would not be printed", why, f"kubectl delete {'/'.join(key)}")
+        yield diagnosis.Symptom(
+            " ".join(key), "it exists, but would not be printed", why, f"kubectl delete {'/'.join(key)}"
+        )
     for key, difference in _differences(expected, live):
         why = "while no server answers, an unprepared pod of a gang can start alone, or a prepared one can be refused"
-        yield Symptom(" ".join(key), difference, why, f"apply what is printed: {_REDO}")
+        yield diagnosis.Symptom(" ".join(key), difference, why, f"apply what is printed: {_REDO}")
 
 
-def _key(raw: Manifest) -> Key:
+def _key(raw: reading.Manifest) -> Key:
     return str(raw["kind"]), name_of(raw)
 
 
-def _is_ours(raw: Manifest) -> bool:
-    return NET in {name_of(raw), mapping(raw.get("spec")).get("policyName")}
+def _is_ours(raw: reading.Manifest) -> bool:
+    return NET in {name_of(raw), reading.mapping(raw.get("spec")).get("policyName")}
 
 
-def _differences(expected: Mapping[Key, Manifest], live: Mapping[Key, Manifest]) -> Iterator[tuple[Key, str]]:
+def _differences(
+    expected: Mapping[Key, reading.Manifest], live: Mapping[Key, reading.Manifest]
+) -> Iterator[tuple[Key, str]]:
     for key, printed in expected.items():
         if key not in live:
             yield key, "it is missing"
             continue
-        should, does = mapping(printed.get("spec")), mapping(live[key].get("spec"))
-        fields = [field for field in _COMPARED if list(sequence(should.get(field))) != list(sequence(does.get(field)))]
+        should, does = reading.mapping(printed.get("spec")), reading.mapping(live[key].get("spec"))
+        fields = [
+            field
+            for field in _COMPARED
+            if list(reading.sequence(should.get(field))) != list(reading.sequence(does.get(field)))
+        ]
         if fields:
             yield key, f"its {' and '.join(fields)} differ from those that are printed"
-        actions, others = (set(sequence(spec.get("validationActions"))) for spec in (should, does))
+        actions, others = (set(reading.sequence(spec.get("validationActions"))) for spec in (should, does))
         if actions != others:
             yield key, f"its validationActions are {', '.join(sorted(others))} and not {', '.join(sorted(actions))}"
 
 
-@check("server/service", passes=installed, fails=lambda: installed(without=("Service",)))
-def service(snapshot: Snapshot) -> Symptoms:
+@diagnosis.check("server/service", passes=diagnosis.installed, fails=lambda: diagnosis.installed(without=("Service",)))
+def service(snapshot: Snapshot) -> diagnosis.Symptoms:
     """The Service that the webhooks name exists and has the port that they name. Not checked if they name a URL.
 
     Source: Kubernetes API reference, admissionregistration/v1 ServiceReference.
@@ -143,20 +129,25 @@ def service(snapshot: Snapshot) -> Symptoms:
     where = f"Service {snapshot.namespace}/{SERVER}"
     why = "the API server finds no server to call, and refuses every gang"
     if manifest is None:
-        yield Symptom(where, "it is missing", why, "install it, or use --namespace if Rollcall is in another namespace")
+        yield diagnosis.Symptom(
+            where, "it is missing", why, "install it, or use --namespace if Rollcall is in another namespace"
+        )
         return
-    ports = [mapping(port).get("port") for port in sequence(mapping(manifest.get("spec")).get("ports"))]
+    ports = [
+        reading.mapping(port).get("port")
+        for port in reading.sequence(reading.mapping(manifest.get("spec")).get("ports"))
+    ]
     if number not in ports:
-        yield Symptom(where, f"it has no port {number}, only {ports}", why, f"give it port {number}")
+        yield diagnosis.Symptom(where, f"it has no port {number}, only {ports}", why, f"give it port {number}")
 
 
-def _one_node(raw: Manifest) -> None:
+def _one_node(raw: reading.Manifest) -> None:
     for endpoint in raw.get("endpoints", ()):
         endpoint["nodeName"] = "node-a"
 
 
-@check("server/endpoints", passes=installed, fails=lambda: installed(changed=_one_node))
-def endpoints(snapshot: Snapshot) -> Symptoms:
+@diagnosis.check("server/endpoints", passes=diagnosis.installed, fails=lambda: diagnosis.installed(changed=_one_node))
+def endpoints(snapshot: Snapshot) -> diagnosis.Symptoms:
     """At least two replicas behind the Service are ready, on different nodes. With one replica, a rollout or a lost
     node refuses every gang until it is back. It is an error if no replica is ready, or if none has the port that the
     Service leads to.
@@ -168,7 +159,7 @@ def endpoints(snapshot: Snapshot) -> Symptoms:
         return
     everybody, number = list(ready_endpoints(snapshot)), snapshot.address().port
     # Another check reports a missing Service or port.
-    name = port_name(snapshot.single(SERVICE) or {}, number)
+    name = reading.port_name(snapshot.single(SERVICE) or {}, number)
     ready = [endpoint for endpoint in everybody if name is None or name in endpoint.ports]
     nodes = {endpoint.node for endpoint in ready if endpoint.node}
     where = f"Service {snapshot.namespace}/{SERVER}"
@@ -176,33 +167,37 @@ def endpoints(snapshot: Snapshot) -> Symptoms:
     if not everybody:
         see = f"kubectl -n {snapshot.namespace} get pods -l app.kubernetes.io/name={SERVER}"
         remedy = f"find out why: {see}; each Pod says why at /readyz on its port `health`"
-        yield Symptom(where, "no endpoint is ready", why, remedy)
+        yield diagnosis.Symptom(where, "no endpoint is ready", why, remedy)
     elif not ready:
         observation = f"no ready endpoint has its port {number}{f' ({name})' if name else ''}"
         remedy = "set the targetPort of the Service to the name or the number of a port of the containers"
-        yield Symptom(where, observation, why, remedy)
+        yield diagnosis.Symptom(where, observation, why, remedy)
     elif len(ready) == 1:
         why = "while it is replaced, or after its node is lost, every gang is refused"
-        yield Symptom(where, "one endpoint is ready", why, "run two replicas or more", Severity.WARNING)
+        yield diagnosis.Symptom(
+            where, "one endpoint is ready", why, "run two replicas or more", diagnosis.Severity.WARNING
+        )
     elif len(nodes) == 1:
         why = "if that node is lost, every gang is refused until others run"
         remedy = "spread them over nodes, as the manifests do (topologySpreadConstraints)"
-        yield Symptom(where, f"all {len(ready)} endpoints are on node {nodes.pop()}", why, remedy, Severity.WARNING)
+        yield diagnosis.Symptom(
+            where, f"all {len(ready)} endpoints are on node {nodes.pop()}", why, remedy, diagnosis.Severity.WARNING
+        )
 
 
-def ready_endpoints(snapshot: Snapshot) -> Iterator[ServiceEndpoint]:
+def ready_endpoints(snapshot: Snapshot) -> Iterator[reading.ServiceEndpoint]:
     """Yields the ready endpoints of the Service. Raises `FactsUnavailable`."""
     for endpoint_slice in snapshot.all(ENDPOINT_SLICES):
-        yield from (endpoint for endpoint in endpoints_in(endpoint_slice) if endpoint.ready)
+        yield from (endpoint for endpoint in reading.endpoints_in(endpoint_slice) if endpoint.ready)
 
 
-@check(
+@diagnosis.check(
     "server/disruption-budget",
-    level=Severity.WARNING,
-    passes=installed,
-    fails=lambda: installed(without=("PodDisruptionBudget",)),
+    level=diagnosis.Severity.WARNING,
+    passes=diagnosis.installed,
+    fails=lambda: diagnosis.installed(without=("PodDisruptionBudget",)),
 )
-def disruption_budget(snapshot: Snapshot) -> Symptoms:
+def disruption_budget(snapshot: Snapshot) -> diagnosis.Symptoms:
     """A PodDisruptionBudget covers the pods behind the Service. Without it, draining nodes can evict all of them at
     once.
 
@@ -211,12 +206,14 @@ def disruption_budget(snapshot: Snapshot) -> Symptoms:
     service = None if snapshot.address().url else snapshot.single(SERVICE)
     if service is None:
         return
-    labels = mapping(mapping(service.get("spec")).get("selector"))
+    labels = reading.mapping(reading.mapping(service.get("spec")).get("selector"))
     for raw in snapshot.all(DEPLOYMENTS):
-        if mapping(raw.get("metadata")).get("namespace") == snapshot.namespace and name_of(raw) == SERVER:
-            labels = labels_of(mapping(mapping(raw.get("spec")).get("template")))  # type: ignore[arg-type]
-    if not any(selects(mapping(raw.get("spec")).get("selector"), labels) for raw in snapshot.all(BUDGETS)):
-        yield Symptom(
+        if reading.mapping(raw.get("metadata")).get("namespace") == snapshot.namespace and name_of(raw) == SERVER:
+            labels = labels_of(reading.mapping(reading.mapping(raw.get("spec")).get("template")))  # type: ignore[arg-type]
+    if not any(
+        reading.selects(reading.mapping(raw.get("spec")).get("selector"), labels) for raw in snapshot.all(BUDGETS)
+    ):
+        yield diagnosis.Symptom(
             f"Service {snapshot.namespace}/{SERVER}",
             "no PodDisruptionBudget covers the pods behind it",
             "draining nodes may evict all replicas at once, and every gang is refused until one is back",
@@ -230,12 +227,12 @@ _GRACE = timedelta(seconds=30)
 _PATIENCE = timedelta(minutes=10)
 
 
-@check(
+@diagnosis.check(
     "reconciler/leader",
-    passes=installed,
-    fails=lambda: installed(lease(renewTime="2026-09-01T11:30:00.000000Z"), without=("Lease",)),
+    passes=diagnosis.installed,
+    fails=lambda: diagnosis.installed(diagnosis.lease(renewTime="2026-09-01T11:30:00.000000Z"), without=("Lease",)),
 )
-def leader(snapshot: Snapshot) -> Symptoms:
+def leader(snapshot: Snapshot) -> diagnosis.Symptoms:
     """A reconciler holds the Lease and renews it. Without a leader no gang objects are made, and every new gang is
     held. Not checked if no enabled scheduler has gang objects.
 
@@ -244,7 +241,7 @@ def leader(snapshot: Snapshot) -> Symptoms:
     profiles = snapshot.settings.profiles.values()
     writes = any(profile.backend.writable_kinds or profile.gate for profile in profiles)
     if writes and (reason := missing_leader(snapshot)) is not None:
-        yield Symptom(
+        yield diagnosis.Symptom(
             f"Lease {snapshot.namespace}/{LEASE_NAME}",
             reason,
             "gang objects are not written and gates are not removed: every new gang is held",
@@ -257,20 +254,20 @@ def missing_leader(snapshot: Snapshot) -> str | None:
     lease = snapshot.single(LEASE)
     if lease is None:
         return "it does not exist: no reconciler has ever run here"
-    spec = mapping(lease.get("spec"))
-    holder, renewed = text(spec.get("holderIdentity")), text(spec.get("renewTime"))
+    spec = reading.mapping(lease.get("spec"))
+    holder, renewed = reading.text(spec.get("holderIdentity")), reading.text(spec.get("renewTime"))
     if holder is None:
         return "it has no holder"
     if renewed is None:
         return f"{holder} holds it and has never renewed it"
-    good_for = timedelta(seconds=integer(spec.get("leaseDurationSeconds")) or 0)
+    good_for = timedelta(seconds=reading.integer(spec.get("leaseDurationSeconds")) or 0)
     if snapshot.now - datetime.fromisoformat(renewed) > good_for + _GRACE:
         return f"{holder} holds it, and has not renewed it since {renewed}"
     return None
 
 
-def _gated() -> Manifest:
-    pod = example_object("v1", "Pod", "demo-0-worker-x7k2p", {"grove.io/podgang": "demo-0"}, "team-a")
+def _gated() -> reading.Manifest:
+    pod = diagnosis.example_object("v1", "Pod", "demo-0-worker-x7k2p", {"grove.io/podgang": "demo-0"}, "team-a")
     pod["metadata"]["creationTimestamp"] = "2026-09-01T10:00:00Z"
     return {**pod, "spec": {"schedulerName": "koord-scheduler", "schedulingGates": [{"name": GATE}]}}
 
@@ -278,8 +275,12 @@ def _gated() -> Manifest:
 _UNGATED = {"name": "koord-scheduler", "gate": False}
 
 
-@check("reconciler/gated-pods", passes=installed, fails=lambda: installed(_gated(), settings=configured(_UNGATED)))
-def gated_pods(snapshot: Snapshot) -> Symptoms:
+@diagnosis.check(
+    "reconciler/gated-pods",
+    passes=diagnosis.installed,
+    fails=lambda: diagnosis.installed(_gated(), settings=diagnosis.configured(_UNGATED)),
+)
+def gated_pods(snapshot: Snapshot) -> diagnosis.Symptoms:
     """No pod keeps Rollcall's gate, rollcall.dev/gang-sync, for ever. The gate stays if no profile has `gate` any more,
     or if no reconciler leads. With a leader, a gate that has been there for ten minutes is a warning.
 
@@ -291,46 +292,55 @@ def gated_pods(snapshot: Snapshot) -> Symptoms:
     lifted = any(profile.gate for profile in snapshot.settings.profiles.values())
     if lifted and missing_leader(snapshot) is None:
         waiting = [(where, since) for where, since in waiting if snapshot.now - since > _PATIENCE]
-        why, level = "their gangs do not start, or they do not belong to the gang that they name", Severity.WARNING
+        why, level = (
+            "their gangs do not start, or they do not belong to the gang that they name",
+            diagnosis.Severity.WARNING,
+        )
         remedy = "rollcall gangs --held shows why each gang does not start; -o json also shows which pods are unowned"
     else:
         cause = "no reconciler leads" if lifted else "no profile of the configuration has `gate` any more"
-        why, level = f"{cause}: the gate is not removed, and their gangs never start", Severity.ERROR
+        why, level = f"{cause}: the gate is not removed, and their gangs never start", diagnosis.Severity.ERROR
         remedy = "run a reconciler with `gate: true`, or remove the gate by hand: rollcall gangs ungate --all"
     for where, number in Counter(where for where, _ in waiting).items():
-        yield Symptom(where, f"{number} pod{'s have' if number > 1 else ' has'} the gate {GATE}", why, remedy, level)
+        yield diagnosis.Symptom(
+            where, f"{number} pod{'s have' if number > 1 else ' has'} the gate {GATE}", why, remedy, level
+        )
 
 
 def _waiting(snapshot: Snapshot) -> Iterator[tuple[str, datetime]]:
     """Yields the namespace and creation time of each pod that has our gate."""
     for part in (GANG_PODS, OWNED_PODS):
         for pod in snapshot.all(part):
-            gates = sequence(mapping(pod.get("spec")).get("schedulingGates"))
-            if any(mapping(gate).get("name") == GATE for gate in gates):
-                metadata = mapping(pod.get("metadata"))
+            gates = reading.sequence(reading.mapping(pod.get("spec")).get("schedulingGates"))
+            if any(reading.mapping(gate).get("name") == GATE for gate in gates):
+                metadata = reading.mapping(pod.get("metadata"))
                 created = datetime.fromisoformat(str(metadata["creationTimestamp"]))
                 yield f"Namespace {metadata.get('namespace')}", created
 
 
-def _used(active: str = "True") -> tuple[Manifest, Manifest]:
+def _used(active: str = "True") -> tuple[reading.Manifest, reading.Manifest]:
     conditions = [{"type": kueue.ACTIVE, "status": active}]
     api = f"{kueue.GROUP}/{kueue.VERSION}"
-    admission_check = example_object(
+    admission_check = diagnosis.example_object(
         api, "AdmissionCheck", "gang", spec={"controllerName": CONTROLLER}, status={"conditions": conditions}
     )
     strategy = {"admissionChecks": [{"name": "gang"}]}
-    return admission_check, example_object(api, "ClusterQueue", "research", spec={"admissionChecksStrategy": strategy})
+    return admission_check, diagnosis.example_object(
+        api, "ClusterQueue", "research", spec={"admissionChecksStrategy": strategy}
+    )
 
 
-_ON = replace(configured(), admission_check=CheckMode.ON)
+_ON = replace(diagnosis.configured(), admission_check=CheckMode.ON)
 
 
-@check(
+@diagnosis.check(
     "kueue/admission-check",
-    passes=lambda: installed(*_used(), settings=_ON),
-    fails=lambda: installed(*_used(), lease(renewTime="2026-09-01T11:30:00.000000Z"), settings=_ON, without=("Lease",)),
+    passes=lambda: diagnosis.installed(*_used(), settings=_ON),
+    fails=lambda: diagnosis.installed(
+        *_used(), diagnosis.lease(renewTime="2026-09-01T11:30:00.000000Z"), settings=_ON, without=("Lease",)
+    ),
 )
-def admission_check(snapshot: Snapshot) -> Symptoms:
+def admission_check(snapshot: Snapshot) -> diagnosis.Symptoms:
     """Each AdmissionCheck of Rollcall that a ClusterQueue uses is active and answered: `kueue.admissionCheck` is not
     off, a reconciler leads, and the check has the condition Active. A Workload whose check is not answered holds its
     quota without a limit, and a ClusterQueue with an inactive check admits nothing.
@@ -339,24 +349,26 @@ def admission_check(snapshot: Snapshot) -> Symptoms:
     """
     for raw in snapshot.all(ADMISSION_CHECKS):
         name = name_of(raw)
-        if mapping(raw.get("spec")).get("controllerName") != CONTROLLER:
+        if reading.mapping(raw.get("spec")).get("controllerName") != CONTROLLER:
             continue
         if (queues := sorted(_queues(snapshot, name))) and (unserved := _unserved(snapshot, raw)) is not None:
             what, why, remedy = unserved
-            yield Symptom(f"AdmissionCheck {name}", f"ClusterQueue {first_of(queues)} uses it, and {what}", why, remedy)
+            yield diagnosis.Symptom(
+                f"AdmissionCheck {name}", f"ClusterQueue {diagnosis.first_of(queues)} uses it, and {what}", why, remedy
+            )
 
 
 _HELD = "each Workload whose check waits holds its quota, without a limit, and does not start"
 
 
-def _unserved(snapshot: Snapshot, raw: Manifest) -> tuple[str, str, str] | None:
+def _unserved(snapshot: Snapshot, raw: reading.Manifest) -> tuple[str, str, str] | None:
     """Returns what is missing for a check to be answered, why that matters, and what to do; None if nothing is."""
     if snapshot.settings.admission_check is CheckMode.OFF:
         remedy = "set kueue.admissionCheck to audit or on, or take the check out of the ClusterQueue"
         return "kueue.admissionCheck is off", _HELD, remedy
     if (why := missing_leader(snapshot)) is not None:
         return f"no reconciler leads: {why}", _HELD, "run a reconciler, or take the check out of the ClusterQueue"
-    if not any_true(raw, {kueue.ACTIVE}):
+    if not reading.any_true(raw, {kueue.ACTIVE}):
         remedy = "look into the reconciler's log: it needs the right to patch admissionchecks/status"
         return "it has no condition Active=True", "the ClusterQueue admits nothing", remedy
     return None
@@ -364,10 +376,10 @@ def _unserved(snapshot: Snapshot, raw: Manifest) -> tuple[str, str, str] | None:
 
 def _queues(snapshot: Snapshot, check_name: str) -> Iterator[str]:
     for queue in snapshot.all(CLUSTER_QUEUES):
-        strategy = mapping(mapping(queue.get("spec")).get("admissionChecksStrategy"))
+        strategy = reading.mapping(reading.mapping(queue.get("spec")).get("admissionChecksStrategy"))
         if any(
-            mapping(admission_check).get("name") == check_name
-            for admission_check in sequence(strategy.get("admissionChecks"))
+            reading.mapping(admission_check).get("name") == check_name
+            for admission_check in reading.sequence(strategy.get("admissionChecks"))
         ):
             yield name_of(queue)
 
@@ -376,13 +388,13 @@ _SERVED = frozenset({REPORTS.api})
 _REMOVE = f"kubectl delete {REPORTS.qualified} -A -l {REPORT_SELECTOR}"
 
 
-@check(
+@diagnosis.check(
     "audit/reports",
-    level=Severity.WARNING,
-    passes=lambda: installed(apis=_SERVED, settings=configured(audit={"openReports": True})),
-    fails=lambda: installed(settings=configured(audit={"openReports": True})),
+    level=diagnosis.Severity.WARNING,
+    passes=lambda: diagnosis.installed(apis=_SERVED, settings=diagnosis.configured(audit={"openReports": True})),
+    fails=lambda: diagnosis.installed(settings=diagnosis.configured(audit={"openReports": True})),
 )
-def reports(snapshot: Snapshot) -> Symptoms:
+def reports(snapshot: Snapshot) -> diagnosis.Symptoms:
     """The cluster serves the Reports that the reconciler is to write, and has none of an audit that was turned off:
     nothing updates these.
 
@@ -391,7 +403,7 @@ def reports(snapshot: Snapshot) -> Symptoms:
     enabled = snapshot.settings.auditing.open_reports
     if REPORTS.api not in snapshot.served():
         if enabled:
-            yield Symptom(
+            yield diagnosis.Symptom(
                 "the configuration, audit.openReports",
                 f"the cluster does not serve {REPORTS.qualified}",
                 "the reconciler audits nothing, because it cannot write the reports",
@@ -399,7 +411,7 @@ def reports(snapshot: Snapshot) -> Symptoms:
             )
         return
     if not enabled and (left := len(snapshot.all(OWN_REPORTS))):
-        yield Symptom(
+        yield diagnosis.Symptom(
             f"{left} {REPORTS.qualified}",
             "Rollcall wrote them, and the configuration has no audit.openReports any more",
             "they tell of objects as they were, and are never updated",
@@ -426,19 +438,21 @@ def _reconciling(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
     """Yields the Deployments whose Pods contain a reconciler, each with its service account."""
     for raw in snapshot.all(DEPLOYMENTS):
         pod = pod_of(raw)
-        containers = map(mapping, sequence(pod.get("containers")))
-        ours = mapping(raw.get("metadata")).get("namespace") == snapshot.namespace
-        if ours and any("reconcile" in sequence(container.get("args")) for container in containers):
-            yield name_of(raw), text(pod.get("serviceAccountName")) or "default"
+        containers = map(reading.mapping, reading.sequence(pod.get("containers")))
+        ours = reading.mapping(raw.get("metadata")).get("namespace") == snapshot.namespace
+        if ours and any("reconcile" in reading.sequence(container.get("args")) for container in containers):
+            yield name_of(raw), reading.text(pod.get("serviceAccountName")) or "default"
 
 
-@check(
+@diagnosis.check(
     "reconciler/apart",
-    level=Severity.NOTE,
-    passes=lambda: installed(*workloads(configured(), Options("rollcall"))),
-    fails=lambda: installed(*workloads(configured(), Options("rollcall", reconciler=ReconcilerPlace.SIDECAR))),
+    level=diagnosis.Severity.NOTE,
+    passes=lambda: diagnosis.installed(*workloads(diagnosis.configured(), Options("rollcall"))),
+    fails=lambda: diagnosis.installed(
+        *workloads(diagnosis.configured(), Options("rollcall", reconciler=ReconcilerPlace.SIDECAR))
+    ),
 )
-def reconciler_apart(snapshot: Snapshot) -> Symptoms:
+def reconciler_apart(snapshot: Snapshot) -> diagnosis.Symptoms:
     """The server's service account has no right to write. The reconciler runs in its own Pods with its own account, and
     no binding of an earlier installation is left. A reconciler beside the server is a note, because it may be there on
     purpose. A binding that is left is a warning.
@@ -447,42 +461,44 @@ def reconciler_apart(snapshot: Snapshot) -> Symptoms:
     """
     beside = [name for name, account in _reconciling(snapshot) if account == SERVER]
     if beside:
-        yield Symptom(
+        yield diagnosis.Symptom(
             f"Deployment {snapshot.namespace}/{beside[0]}",
             f"a reconciler runs in it as {user_of(snapshot, SERVER)}, as the server does",
             _WHY,
             f"give the reconciler its own Pods and its own account: {_MOVE}",
         )
     elif SERVER in _bound(snapshot):
-        yield Symptom(
+        yield diagnosis.Symptom(
             f"ClusterRoleBinding {RECONCILER_ROLE}",
             f"it is bound to {user_of(snapshot, SERVER)}, and no reconciler runs with that account",
             _WHY,
             f"when the last sidecar is gone, apply with --reconciler deployment: {_MOVE}",
-            Severity.WARNING,
+            diagnosis.Severity.WARNING,
         )
 
 
 def _bound(snapshot: Snapshot) -> frozenset[str]:
-    subjects = map(mapping, sequence(mapping(snapshot.single(RECONCILER_BINDING)).get("subjects")))
+    subjects = map(
+        reading.mapping, reading.sequence(reading.mapping(snapshot.single(RECONCILER_BINDING)).get("subjects"))
+    )
     return frozenset(str(subject.get("name")) for subject in subjects if subject.get("namespace") == snapshot.namespace)
 
 
-def _renamed() -> list[Manifest]:
-    manifests = workloads(configured(), Options("rollcall"))
+def _renamed() -> list[reading.Manifest]:
+    manifests = workloads(diagnosis.configured(), Options("rollcall"))
     for raw in manifests:
         if raw["kind"] == DEPLOYMENTS.resource.api.kind:
             raw["spec"]["template"]["spec"]["serviceAccountName"] = "gang-writer"
     return manifests
 
 
-@check(
+@diagnosis.check(
     "reconciler/exempt",
-    level=Severity.WARNING,
-    passes=lambda: installed(*workloads(configured(), Options("rollcall"))),
-    fails=lambda: installed(*_renamed()),
+    level=diagnosis.Severity.WARNING,
+    passes=lambda: diagnosis.installed(*workloads(diagnosis.configured(), Options("rollcall"))),
+    fails=lambda: diagnosis.installed(*_renamed()),
 )
-def exempt(snapshot: Snapshot) -> Symptoms:
+def exempt(snapshot: Snapshot) -> diagnosis.Symptoms:
     """The reconciler's service account is one of the users whose gang objects are not judged. These are the account in
     the manifests, or the accounts in `tenancy.reconcilers` of the configuration.
 
@@ -491,7 +507,7 @@ def exempt(snapshot: Snapshot) -> Symptoms:
     users = installation_settings(snapshot.settings, snapshot.namespace).exempt_users
     for name, account in _reconciling(snapshot):
         if user_of(snapshot, account) not in users:
-            yield Symptom(
+            yield diagnosis.Symptom(
                 f"Deployment {snapshot.namespace}/{name}",
                 f"its reconciler runs as {user_of(snapshot, account)}, whose gang objects are judged",
                 "its writes wait for the webhook: while no server answers, no gang object is written",
@@ -518,13 +534,16 @@ _ARGO = service_account("argocd", "argocd-application-controller")
 
 
 def _trusting(*, there: bool) -> Snapshot:
-    return installed(settings=configured(tenancy={"exemptUsers": [_ARGO]}), accounts={_ARGO: there})
+    return diagnosis.installed(settings=diagnosis.configured(tenancy={"exemptUsers": [_ARGO]}), accounts={_ARGO: there})
 
 
-@check(
-    "accounts/there", level=Severity.WARNING, passes=lambda: _trusting(there=True), fails=lambda: _trusting(there=False)
+@diagnosis.check(
+    "accounts/there",
+    level=diagnosis.Severity.WARNING,
+    passes=lambda: _trusting(there=True),
+    fails=lambda: _trusting(there=False),
 )
-def accounts_exist(snapshot: Snapshot) -> Symptoms:
+def accounts_exist(snapshot: Snapshot) -> diagnosis.Symptoms:
     """The service accounts exist that `controllers` of a profile, `tenancy.exemptUsers` and `tenancy.groveOperators`
     name. Only the name is trusted: a tenant who may create an account of that name becomes exempt, and a controller
     that runs with another account is judged. Accounts of kube-system are not checked.
@@ -533,7 +552,7 @@ def accounts_exist(snapshot: Snapshot) -> Symptoms:
     """
     for user, place in trusted_users(snapshot.settings).items():
         if not require_read(snapshot.accounts.get(user, True)):
-            yield Symptom(
+            yield diagnosis.Symptom(
                 place,
                 f"the service account {user} does not exist",
                 "a tenant who may create it becomes exempt, and a controller that runs with another account "
@@ -547,19 +566,19 @@ _NAMED = 5
 _EVERY = "*"
 
 
-def _roles(without: str = "") -> list[Manifest]:
-    roles = [access_rules(configured(), "rollcall-system", "rollcall")[0]]
-    roles.append(reconciler_access_rules(configured(), "rollcall-system", "rollcall-reconciler")[0])
+def _roles(without: str = "") -> list[reading.Manifest]:
+    roles = [access_rules(diagnosis.configured(), "rollcall-system", "rollcall")[0]]
+    roles.append(reconciler_access_rules(diagnosis.configured(), "rollcall-system", "rollcall-reconciler")[0])
     return [{**role, "rules": [rule for rule in role["rules"] if without not in rule["resources"]]} for role in roles]
 
 
-@check(
+@diagnosis.check(
     "accounts/rights",
-    level=Severity.WARNING,
-    passes=lambda: installed(*_roles()),
-    fails=lambda: installed(*_roles(without="nodes")),
+    level=diagnosis.Severity.WARNING,
+    passes=lambda: diagnosis.installed(*_roles()),
+    fails=lambda: diagnosis.installed(*_roles(without="nodes")),
 )
-def rights(snapshot: Snapshot) -> Symptoms:
+def rights(snapshot: Snapshot) -> diagnosis.Symptoms:
     """The ClusterRoles of the server and the reconciler have the rights to read what this version reads under this
     configuration. Roles of an earlier version lack those to newer kinds. What cannot be read stays unknown: without
     nodes, for example, no gang is told that it never fits.
@@ -571,26 +590,26 @@ def rights(snapshot: Snapshot) -> Symptoms:
         (SERVER_RIGHTS, access_rules(snapshot.settings, account, "")),
         (RECONCILER_RIGHTS, reconciler_access_rules(snapshot.settings, account)),
     ):
-        yield from _lacking(snapshot, part, sequence(expected[0]["rules"]))
+        yield from _lacking(snapshot, part, reading.sequence(expected[0]["rules"]))
 
 
-def _lacking(snapshot: Snapshot, part: SnapshotPart, rules: Iterable[Manifest]) -> Symptoms:
+def _lacking(snapshot: Snapshot, part: SnapshotPart, rules: Iterable[reading.Manifest]) -> diagnosis.Symptoms:
     role = snapshot.single(part)
     if role is None:
         # The account may have its rights from another role.
         return
-    granted = [mapping(rule) for rule in sequence(role.get("rules"))]
+    granted = [reading.mapping(rule) for rule in reading.sequence(role.get("rules"))]
     lacking = sorted({name for rule in rules for name in _missing(rule, granted)})
     if lacking:
-        yield Symptom(
+        yield diagnosis.Symptom(
             f"ClusterRole {part.name}",
-            f"it has no right to list and watch {first_of(lacking, _NAMED)}",
+            f"it has no right to list and watch {diagnosis.first_of(lacking, _NAMED)}",
             "what cannot be read stays unknown, and the rules that need it do not judge",
             "apply the roles of this version again: rollcall manifests rbac, or helm upgrade",
         )
 
 
-def _missing(rule: Manifest, granted: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+def _missing(rule: reading.Manifest, granted: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     verbs = {"list", "watch"} & set(rule["verbs"])
     every = list(granted)
     for group in rule["apiGroups"]:
@@ -601,7 +620,7 @@ def _missing(rule: Manifest, granted: Iterable[Mapping[str, Any]]) -> Iterator[s
 
 def _grants(rule: Mapping[str, Any], group: str, resource: str, verb: str) -> bool:
     return all(
-        needed in (held := sequence(rule.get(field))) or _EVERY in held
+        needed in (held := reading.sequence(rule.get(field))) or _EVERY in held
         for field, needed in (("apiGroups", group), ("resources", resource), ("verbs", verb))
     )
 
@@ -612,13 +631,13 @@ _TOLERATED = timedelta(seconds=5)
 _TOO_FAR = timedelta(minutes=5)
 
 
-@check(
+@diagnosis.check(
     "clocks/agree",
-    level=Severity.WARNING,
-    passes=lambda: installed(clocks=(ClockOffset("the API server", 0.4),)),
-    fails=lambda: installed(clocks=(ClockOffset("the API server", -412.0),)),
+    level=diagnosis.Severity.WARNING,
+    passes=lambda: diagnosis.installed(clocks=(ClockOffset("the API server", 0.4),)),
+    fails=lambda: diagnosis.installed(clocks=(ClockOffset("the API server", -412.0),)),
 )
-def clocks_agree(snapshot: Snapshot) -> Symptoms:
+def clocks_agree(snapshot: Snapshot) -> diagnosis.Symptoms:
     """The clocks of the API server and of Rollcall's endpoints agree with the clock here, and no Lease was renewed in
     the future. The clocks are read from the Date of the answers. If they differ by five minutes, a new certificate is
     not valid yet.
@@ -629,7 +648,7 @@ def clocks_agree(snapshot: Snapshot) -> Symptoms:
         if abs(clock.ahead) > _TOLERATED.total_seconds():
             yield _clock_difference(f"the clock of {clock.whose}", clock.ahead)
     lease = snapshot.single(LEASE)
-    renewed = None if lease is None else text(mapping(lease.get("spec")).get("renewTime"))
+    renewed = None if lease is None else reading.text(reading.mapping(lease.get("spec")).get("renewTime"))
     if renewed is not None:
         ahead = (datetime.fromisoformat(renewed) - snapshot.now).total_seconds()
         if ahead > _TOLERATED.total_seconds():
@@ -638,14 +657,14 @@ def clocks_agree(snapshot: Snapshot) -> Symptoms:
             )
 
 
-def _clock_difference(where: str, ahead: float) -> Symptom:
+def _clock_difference(where: str, ahead: float) -> diagnosis.Symptom:
     far = abs(ahead) > _TOO_FAR.total_seconds()
-    return Symptom(
+    return diagnosis.Symptom(
         where,
         f"it is {abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} the clock here",
         "a new certificate is not valid yet there, or an expired one is still accepted"
         if far
         else "ages and dates are wrong",
         "synchronise both machines with a time server (NTP)",
-        Severity.ERROR if far else None,
+        diagnosis.Severity.ERROR if far else None,
     )

@@ -23,18 +23,7 @@ from webhook.model.projections import POD_CLIQUE_SETS, key_of, labels_of, name_o
 from webhook.model.quantity import Version
 from webhook.model.reading import NAMESPACE_NAME, Malformed, Manifest, flag, integer, mapping, selects, sequence, text
 from webhook.model.workload_record import OPTED_OUT, SCHEDULER_LABEL
-from webhook.operations.diagnosis import (
-    Severity,
-    Symptom,
-    Symptoms,
-    check,
-    configured,
-    deployment,
-    first_of,
-    installed,
-    namespace,
-    webhook_of,
-)
+from webhook.operations import diagnosis
 from webhook.operations.neighbour_checks import KUEUE_WEBHOOKS, hooks_of
 from webhook.operations.scheduler_checks import KUEUE_CONTROLLER, TRAINER
 from webhook.operations.snapshot import (
@@ -84,14 +73,16 @@ def kueue_deployments(snapshot: Snapshot) -> Iterator[Manifest]:
 
 def running_kueue(tag: str = "v0.19.0", **fields: Any) -> Manifest:
     """Returns an example: the Deployment of Kueue."""
-    return deployment("kueue-controller-manager", f"registry.k8s.io/kueue/kueue:{tag}", "kueue-system", **fields)
+    return diagnosis.deployment(
+        "kueue-controller-manager", f"registry.k8s.io/kueue/kueue:{tag}", "kueue-system", **fields
+    )
 
 
 def kueue_webhook(hook: str, plural: str, group: str = "", **fields: Any) -> Manifest:
     """Returns an example: Kueue's mutating configuration with one webhook, for the creation of one kind."""
     rule = {"apiGroups": [group], "apiVersions": ["*"], "resources": [plural], "operations": ["CREATE"]}
     service = {"service": {"namespace": "kueue-system", "name": "kueue-webhook-service"}}
-    return webhook_of(_MUTATING, _NAME, hook, rules=[rule], clientConfig=service, **fields)
+    return diagnosis.webhook_of(_MUTATING, _NAME, hook, rules=[rule], clientConfig=service, **fields)
 
 
 def _kueues_webhooks(snapshot: Snapshot) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -105,12 +96,16 @@ def _train_job_webhook(policy: str) -> Manifest:
     return kueue_webhook("mtrainjob.kb.io", "trainjobs", "trainer.kubeflow.org", reinvocationPolicy=policy)
 
 
-@check(
+@diagnosis.check(
     "kueue/reinvocation",
-    passes=lambda: installed(_train_job_webhook("Never"), namespace("team-b", scheduler="koord-scheduler")),
-    fails=lambda: installed(_train_job_webhook("IfNeeded"), namespace("team-b", scheduler="koord-scheduler")),
+    passes=lambda: diagnosis.installed(
+        _train_job_webhook("Never"), diagnosis.namespace("team-b", scheduler="koord-scheduler")
+    ),
+    fails=lambda: diagnosis.installed(
+        _train_job_webhook("IfNeeded"), diagnosis.namespace("team-b", scheduler="koord-scheduler")
+    ),
 )
-def reinvocation(snapshot: Snapshot) -> Symptoms:
+def reinvocation(snapshot: Snapshot) -> diagnosis.Symptoms:
     """Kueue's webhook for TrainJobs has the reinvocationPolicy Never. In Kueue up to 0.19 it adds an entry to
     `runtimePatches` each time it is called, and two entries of one manager are refused. With IfNeeded the API server
     calls it again if Rollcall changes the TrainJob, which it does if the label rollcall.dev/scheduler is on the
@@ -127,15 +122,15 @@ def reinvocation(snapshot: Snapshot) -> Symptoms:
     ]
     for where, hook in _kueues_webhooks(snapshot):
         if hook.get("reinvocationPolicy") == "IfNeeded" and is_about(dict(hook), *_TRAIN_JOB_CREATED):
-            affected = f"; namespaces with the label: {first_of(sorted(opted_in))}" if opted_in else ""
-            yield Symptom(
+            affected = f"; namespaces with the label: {diagnosis.first_of(sorted(opted_in))}" if opted_in else ""
+            yield diagnosis.Symptom(
                 where,
                 f"its reinvocationPolicy is IfNeeded{affected}",
                 "it runs twice on a TrainJob that gets its scheduler from its namespace, and adds its entry to "
                 "runtimePatches twice: the API server refuses the TrainJob",
                 "set reinvocationPolicy: Never below mutatingWebhook in the values of Kueue's chart, install a Kueue "
                 f"with pull request 15213, or set the label {SCHEDULER_LABEL} on the TrainJobs themselves",
-                None if opted_in else Severity.NOTE,
+                None if opted_in else diagnosis.Severity.NOTE,
             )
 
 
@@ -144,17 +139,17 @@ _TRAIN_JOB_CREATED = ("trainer.kubeflow.org", "trainjobs", "CREATE")
 
 def _kueue_and_trainer(kueue: str, trainer: str) -> Snapshot:
     image = f"ghcr.io/kubeflow/trainer/trainer-controller-manager:{trainer}"
-    trainers = deployment("kubeflow-trainer-controller-manager", image, "kubeflow-system")
-    return installed(running_kueue(kueue), kueue_webhook("mpod.kb.io", "pods"), trainers)
+    trainers = diagnosis.deployment("kubeflow-trainer-controller-manager", image, "kubeflow-system")
+    return diagnosis.installed(running_kueue(kueue), kueue_webhook("mpod.kb.io", "pods"), trainers)
 
 
-@check(
+@diagnosis.check(
     "kueue/trainer",
-    level=Severity.WARNING,
+    level=diagnosis.Severity.WARNING,
     passes=lambda: _kueue_and_trainer("v0.20.0", "v2.3.0"),
     fails=lambda: _kueue_and_trainer("v0.20.0", "v2.2.1"),
 )
-def trainer(snapshot: Snapshot) -> Symptoms:
+def trainer(snapshot: Snapshot) -> diagnosis.Symptoms:
     """Kueue and Trainer run in releases that go together. Kueue computes the pods of a TrainJob with the code of one
     release of Trainer: with 2.2 up to 0.19, with 2.3 from 0.20 on. Trainer 2.2 and 2.3 have no compatible API. The
     releases are read from the tags of the images; other tags are not judged. Without TrainJobs among the frameworks of
@@ -171,7 +166,7 @@ def trainer(snapshot: Snapshot) -> Symptoms:
             for release in releases:
                 if (release >= of_kueue) is not (runs >= of_trainer):
                     goes = "2.3 or a later one" if release >= of_kueue else "2.2"
-                    yield Symptom(
+                    yield diagnosis.Symptom(
                         f"Deployment {'/'.join(key_of(raw))}",
                         f"Trainer runs in release {runs}, and Kueue in {release}",
                         "Kueue computes the pods of TrainJobs with the code of another release of Trainer: it may "
@@ -185,13 +180,13 @@ def _pod_webhook(*left_out: str) -> Manifest:
     return kueue_webhook("mpod.kb.io", "pods", namespaceSelector={"matchExpressions": [outside]})
 
 
-@check(
+@diagnosis.check(
     "kueue/scope",
-    level=Severity.WARNING,
-    passes=lambda: installed(_pod_webhook(NAMESPACE)),
-    fails=lambda: installed(_pod_webhook()),
+    level=diagnosis.Severity.WARNING,
+    passes=lambda: diagnosis.installed(_pod_webhook(NAMESPACE)),
+    fails=lambda: diagnosis.installed(_pod_webhook()),
 )
-def scope(snapshot: Snapshot) -> Symptoms:
+def scope(snapshot: Snapshot) -> diagnosis.Symptoms:
     """Kueue's webhook for pods does not have to answer for Rollcall's own pods. By default it covers all namespaces
     except kube-system and Kueue's own, with the failurePolicy Fail. While Kueue is down, no pod of Rollcall can be
     created.
@@ -204,7 +199,7 @@ def scope(snapshot: Snapshot) -> Symptoms:
     for where, hook in _kueues_webhooks(snapshot):
         required = hook.get("failurePolicy", "Fail") == "Fail" and is_about(dict(hook), "", "pods", "CREATE")
         if required and selects(hook.get("namespaceSelector"), labels) and selects(hook.get("objectSelector"), LABELS):
-            yield Symptom(
+            yield diagnosis.Symptom(
                 where,
                 f"it covers the namespace {snapshot.namespace}, and its failurePolicy is Fail",
                 "while Kueue is down no pod of Rollcall can be created, so a restart of Rollcall waits for Kueue",
@@ -366,19 +361,19 @@ def _unordered(selector: Mapping[str, Any]) -> Manifest:
 
 def _mounted(block: Manifest, tag: str = "v0.19.0") -> Snapshot:
     configuration = {"apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration", **block}
-    return installed(running_kueue(tag), kueue_webhook("mpod.kb.io", "pods"), kueue=configuration)
+    return diagnosis.installed(running_kueue(tag), kueue_webhook("mpod.kb.io", "pods"), kueue=configuration)
 
 
 _FRAMEWORKS_OF_MANIFESTS = {"integrations": {"frameworks": sorted(INSTALLED.frameworks)}}
 
 
-@check(
+@diagnosis.check(
     "kueue/configuration",
-    level=Severity.WARNING,
+    level=diagnosis.Severity.WARNING,
     passes=lambda: _mounted(_FRAMEWORKS_OF_MANIFESTS),
     fails=lambda: _mounted({**_FRAMEWORKS_OF_MANIFESTS, "waitForPodsReady": {"timeout": "5m"}}),
 )
-def configuration(snapshot: Snapshot) -> Symptoms:
+def configuration(snapshot: Snapshot) -> diagnosis.Symptoms:
     """The `kueue:` block of the configuration states what Kueue's Configuration says. Rules read the block, because
     Kueue's settings are no API object. The check reads the ConfigMap that Kueue's Deployment mounts, in v1beta1 or
     v1beta2, with the defaults of Kueue 0.19 and 0.20. The `version` of the block is compared with the tag of Kueue's
@@ -391,17 +386,17 @@ def configuration(snapshot: Snapshot) -> Symptoms:
         return
     kueue = InstalledKueue.read_from(snapshot)
     if kueue is None:
-        yield Symptom(
+        yield diagnosis.Symptom(
             name,
             "Kueue is installed, and no Deployment of its image with a ConfigMap was found",
             "rules read the kueue: block of the configuration, which could not be compared",
             "compare the block with the file that Kueue is started with",
-            Severity.NOTE,
+            diagnosis.Severity.NOTE,
         )
         return
     stated = snapshot.settings.kueue.release
     if stated is not None and kueue.release is not None and stated[:2] != kueue.release[:2]:
-        yield Symptom(
+        yield diagnosis.Symptom(
             "Kueue's image",
             f"it has the release {kueue.release}, and the kueue: block says version {stated.major}.{stated.minor}",
             "rules about Kueue use the block: they warn of what does not happen, or miss what does",
@@ -410,7 +405,7 @@ def configuration(snapshot: Snapshot) -> Symptoms:
     theirs, ours = _stated(settings_of(kueue)), _stated(snapshot.settings.kueue)
     for place in [place for place in theirs if place in ours]:
         if theirs[place] != ours[place]:
-            yield Symptom(
+            yield diagnosis.Symptom(
                 f"{KUEUE_CONFIGURATION.called}, {place}",
                 f"it is {_shown(theirs[place])}, and the kueue: block says {_shown(ours[place])}",
                 "rules about Kueue use the block: they warn of what does not happen, or miss what does",
@@ -432,15 +427,16 @@ def _registered(snapshot: Snapshot) -> str | None:
 _SERVED = frozenset({LOCAL_QUEUE_KIND.api, POD_CLIQUE_SETS.resource.api})
 
 
-@check(
+@diagnosis.check(
     "kueue/escapes",
-    level=Severity.WARNING,
-    passes=lambda: installed(apis=_SERVED),
-    fails=lambda: installed(
-        apis=_SERVED, settings=configured(escapes={"delete": ["stale"]}, remedies={"causes": ["oldMembership"]})
+    level=diagnosis.Severity.WARNING,
+    passes=lambda: diagnosis.installed(apis=_SERVED),
+    fails=lambda: diagnosis.installed(
+        apis=_SERVED,
+        settings=diagnosis.configured(escapes={"delete": ["stale"]}, remedies={"causes": ["oldMembership"]}),
     ),
 )
-def escapes(snapshot: Snapshot) -> Symptoms:
+def escapes(snapshot: Snapshot) -> diagnosis.Symptoms:
     """Rollcall deletes no pods where Kueue holds pods. Kueue's finalizer keeps a deleted pod until it has
     ended, and Kueue waits for a pod in its place.
 
@@ -457,7 +453,7 @@ def escapes(snapshot: Snapshot) -> Symptoms:
         return
     for key, values in deleting:
         if values:
-            yield Symptom(
+            yield diagnosis.Symptom(
                 f"the configuration, {key}",
                 f"Rollcall deletes pods ({', '.join(sorted(values))}), and Kueue can hold pods",
                 "Kueue's finalizer keeps a pod that Rollcall deletes, and its Workload waits for another pod",

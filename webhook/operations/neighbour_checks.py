@@ -31,18 +31,8 @@ from webhook.model.workload_record import SCHEDULER_LABEL, record_of
 from webhook.mutators.prepare_pod import STAMP_ANNOTATION
 from webhook.offline.expected_pods import expected_pods
 from webhook.offline.translation import add_workloads, pod_of_clique
+from webhook.operations import diagnosis
 from webhook.operations.api_checks import pod_field
-from webhook.operations.diagnosis import (
-    Severity,
-    Symptom,
-    Symptoms,
-    check,
-    configured,
-    first_of,
-    installed,
-    pod_clique_set,
-    webhook_of,
-)
 from webhook.operations.snapshot import (
     MUTATING_WEBHOOKS,
     NAMESPACES,
@@ -118,14 +108,17 @@ _KAI = Neighbour("kai", "KAI", "it prepares pods whose schedulerName is kai-sche
 _VOLCANO = Neighbour("volcano", "Volcano", "if it has resource groups, it sets schedulerName by namespace")
 
 
-@check(
+@diagnosis.check(
     "webhooks/order",
-    passes=lambda: installed(webhook_of(_MUTATING, "mutating-kai-admission", "admission.kai-scheduler.svc")),
-    fails=lambda: installed(
-        webhook_of(_MUTATING, "kai-admission", "admission.kai-scheduler.svc"), settings=configured({"name": KAI})
+    passes=lambda: diagnosis.installed(
+        diagnosis.webhook_of(_MUTATING, "mutating-kai-admission", "admission.kai-scheduler.svc")
+    ),
+    fails=lambda: diagnosis.installed(
+        diagnosis.webhook_of(_MUTATING, "kai-admission", "admission.kai-scheduler.svc"),
+        settings=diagnosis.configured({"name": KAI}),
     ),
 )
-def order(snapshot: Snapshot) -> Symptoms:
+def order(snapshot: Snapshot) -> diagnosis.Symptoms:
     """Mutating webhooks for pods run in the order of their configurations' names. Koordinator's must run before
     Rollcall's, because it would overwrite its changes. KAI's must run after it: KAI's condition needs the schedulerName
     that Rollcall sets, and a webhook whose condition did not match is not called again. Those of Kueue, LeaderWorkerSet
@@ -139,10 +132,10 @@ def order(snapshot: Snapshot) -> Symptoms:
         name = name_of(raw)
         where = f"{_MUTATING} {name}"
         if _KAI.registered(raw) and name < MUTATING:
-            level = Severity.ERROR if KAI in snapshot.settings.profiles else Severity.NOTE
+            level = diagnosis.Severity.ERROR if KAI in snapshot.settings.profiles else diagnosis.Severity.NOTE
             observation = f"{_KAI.name}'s webhook runs before {MUTATING}"
             why = f"{_KAI.does}; it skips pods that get this schedulerName from Rollcall later"
-            yield Symptom(
+            yield diagnosis.Symptom(
                 where, observation, why, "give it the name of KAI's own manifests, mutating-kai-admission", level
             )
         elif name > MUTATING:
@@ -155,27 +148,31 @@ def order(snapshot: Snapshot) -> Symptoms:
             elif _VOLCANO.registered(raw):
                 why = f"{_VOLCANO.does}, even if Rollcall has set another one"
                 remedy = "check that no resource group of Volcano's admission names a namespace of other schedulers"
-                yield Symptom(where, f"Volcano's webhook runs after {MUTATING}", why, remedy, Severity.WARNING)
+                yield diagnosis.Symptom(
+                    where, f"Volcano's webhook runs after {MUTATING}", why, remedy, diagnosis.Severity.WARNING
+                )
 
 
-def _late(where: str, neighbour: Neighbour) -> Symptom:
+def _late(where: str, neighbour: Neighbour) -> diagnosis.Symptom:
     observation = f"{neighbour.name}'s webhook runs after {MUTATING}"
     remedy = f"give it the name of {neighbour.name}'s own manifests, which sorts before {MUTATING}"
     if neighbour is _KOORDINATOR:
-        return Symptom(where, observation, f"{neighbour.does}; it overwrites what Rollcall has set before", remedy)
+        return diagnosis.Symptom(
+            where, observation, f"{neighbour.does}; it overwrites what Rollcall has set before", remedy
+        )
     why = f"{neighbour.does}; nothing is lost, but the API server calls Rollcall a second time for each of these pods"
-    return Symptom(where, observation, why, remedy, Severity.NOTE)
+    return diagnosis.Symptom(where, observation, why, remedy, diagnosis.Severity.NOTE)
 
 
-@check(
+@diagnosis.check(
     "webhooks/unknown-neighbour",
-    level=Severity.NOTE,
-    passes=lambda: installed(
-        webhook_of(_MUTATING, "istio-sidecar-injector", "rev.namespace.sidecar-injector.istio.io")
+    level=diagnosis.Severity.NOTE,
+    passes=lambda: diagnosis.installed(
+        diagnosis.webhook_of(_MUTATING, "istio-sidecar-injector", "rev.namespace.sidecar-injector.istio.io")
     ),
-    fails=lambda: installed(webhook_of(_MUTATING, "pod-defaults", "pods.example.com")),
+    fails=lambda: diagnosis.installed(diagnosis.webhook_of(_MUTATING, "pod-defaults", "pods.example.com")),
 )
-def unknown_neighbour(snapshot: Snapshot) -> Symptoms:
+def unknown_neighbour(snapshot: Snapshot) -> diagnosis.Symptoms:
     """No unknown webhook changes the pods of gangs after Rollcall. Most webhooks add a container or a variable, which
     is fine. A webhook that writes schedulerName, labels of a group or gates takes pods out of their gangs.
 
@@ -185,7 +182,7 @@ def unknown_neighbour(snapshot: Snapshot) -> Symptoms:
     for raw, hook in pod_webhooks(snapshot):
         name = name_of(raw)
         if name > MUTATING and not any(neighbour.registered(raw) for neighbour in neighbours) and _takes_gangs(hook):
-            yield Symptom(
+            yield diagnosis.Symptom(
                 f"{_MUTATING} {name}, {hook.get('name')}",
                 f"it runs after {MUTATING} on pods of gangs",
                 "if it overwrites a field of a pod's gang membership, nothing restores it",
@@ -392,9 +389,9 @@ def _tried(*lost: str, late: bool = False) -> Snapshot:
     """Returns an example: the trial of a set's pod that comes back without these labels."""
     container = {"name": "main", "image": "example.com/main"}
     clique = {"name": "worker", "spec": {"replicas": 2, "minAvailable": 2, "podSpec": {"containers": [container]}}}
-    workload = {**pod_clique_set("demo"), "spec": {"replicas": 1, "template": {"cliques": [clique]}}}
-    others = (webhook_of("MutatingWebhookConfiguration", "pod-defaults", "pods.example.com"),) if late else ()
-    snapshot = installed(workload, *others)
+    workload = {**diagnosis.pod_clique_set("demo"), "spec": {"replicas": 1, "template": {"cliques": [clique]}}}
+    others = (diagnosis.webhook_of("MutatingWebhookConfiguration", "pod-defaults", "pods.example.com"),) if late else ()
+    snapshot = diagnosis.installed(workload, *others)
     (member,) = member_pods(snapshot)["koord-scheduler"]
     stored = deepcopy(member.prepared)
     for label in lost:
@@ -402,8 +399,10 @@ def _tried(*lost: str, late: bool = False) -> Snapshot:
     return replace(snapshot, members=(MemberTrial(member, DryRunAnswer(stored)),))
 
 
-@check("webhooks/pods-kept", passes=_tried, fails=lambda: _tried("pod-group.scheduling.sigs.k8s.io", late=True))
-def pods_kept(snapshot: Snapshot) -> Symptoms:
+@diagnosis.check(
+    "webhooks/pods-kept", passes=_tried, fails=lambda: _tried("pod-group.scheduling.sigs.k8s.io", late=True)
+)
+def pods_kept(snapshot: Snapshot) -> diagnosis.Symptoms:
     """A pod of a gang keeps what Rollcall writes on it: the scheduler's name, the gate, and the fields, labels and
     annotations of its gang. A webhook that runs after Rollcall may take them away, also one that the API server reads
     from a file and no API shows. For each scheduler the check creates a pod of a living workload as a dry run, and
@@ -423,19 +422,19 @@ def pods_kept(snapshot: Snapshot) -> Symptoms:
         stored, message = outcome
         where = f"the creation of a pod of {member.workload} (dry run)"
         if stored is None and (rule := next((rule for rule in _ABOUT_AUTHORS if rule in message), None)) is not None:
-            yield Symptom(
+            yield diagnosis.Symptom(
                 where,
                 f"the rule {rule} refuses it, because no controller created it",
                 "what runs after Rollcall is not known",
                 f"nothing, if {rule} is to refuse; with the action warn the check compares the pod",
-                Severity.NOTE,
+                diagnosis.Severity.NOTE,
             )
         elif stored is None:
             refused.append(f"the dry run of a pod of {member.workload} failed: {message}")
         elif lost := list(losses(member, stored)):
-            yield Symptom(
+            yield diagnosis.Symptom(
                 where,
-                first_of(lost, 3),
+                diagnosis.first_of(lost, 3),
                 "something changes the pod after Rollcall, or Rollcall was not called: its gang starts in part, on "
                 "another scheduler or not at all",
                 _remedy(snapshot),
@@ -446,7 +445,7 @@ def pods_kept(snapshot: Snapshot) -> Symptoms:
 
 def _remedy(snapshot: Snapshot) -> str:
     late = [name_of(raw) for raw, _ in pod_webhooks(snapshot) if name_of(raw) > MUTATING]
-    first = f"look at {first_of(late)}, which runs after {MUTATING}, and at" if late else "look at"
+    first = f"look at {diagnosis.first_of(late)}, which runs after {MUTATING}, and at" if late else "look at"
     return (
         f"{first} what the API server reads from files; its audit log names each webhook that changed a pod; make that "
         f"one spare pods of gangs, or give it a name before {MUTATING}"
@@ -457,13 +456,13 @@ def _remedy(snapshot: Snapshot) -> str:
 _STATIC = Version(1, 37)
 
 
-@check(
+@diagnosis.check(
     "webhooks/static",
-    level=Severity.NOTE,
+    level=diagnosis.Severity.NOTE,
     passes=lambda: replace(_tried(), version="v1.37.0"),
-    fails=lambda: installed(version="v1.37.0"),
+    fails=lambda: diagnosis.installed(version="v1.37.0"),
 )
-def static(snapshot: Snapshot) -> Symptoms:
+def static(snapshot: Snapshot) -> diagnosis.Symptoms:
     """From Kubernetes 1.37 on an API server may read webhooks and policies from files (`staticManifestsDir`). No API
     shows them, so no check of the order or of the neighbours sees them. The note is gone if the trial of
     webhooks/pods-kept has compared a pod, because that shows what they do to pods.
@@ -476,7 +475,7 @@ def static(snapshot: Snapshot) -> Symptoms:
         return
     if any(isinstance(trial.outcome, DryRunAnswer) and trial.outcome.stored is not None for trial in snapshot.members):
         return
-    yield Symptom(
+    yield diagnosis.Symptom(
         f"the API server {snapshot.version}",
         "it may read webhooks and policies from files, which no API shows",
         "the checks of other webhooks do not see them, and no pod of a workload could be compared",

@@ -31,81 +31,71 @@ from webhook.gangs.key import POD_GANG
 from webhook.gangs.object_plan import GangObjectWriter
 from webhook.model.known_kinds import JOB_SETS
 from webhook.model.quantity import Version
-from webhook.operations.releases import (
-    ALWAYS,
-    POD_CLIQUE_SET,
-    ChangeOutcome,
-    Cluster,
-    Concerns,
-    PresentGang,
-    Product,
-    Release,
-    ReleaseChange,
-    ReleaseExample,
-    gang,
-)
+from webhook.operations import releases
 from webhook.validators.gang_scheduler import DEFAULT_SCHEDULER
 
 # The release before the first one, for an example.
 _OLDEST = "0.1.0"
 
 
-def _too_old(product: Product, backend: type[Backend[Any]], first: Version, source: str) -> ReleaseChange:
+def _too_old(
+    product: releases.Product, backend: type[Backend[Any]], first: Version, source: str
+) -> releases.ReleaseChange:
     name = backend.name
-    return ReleaseChange(
+    return releases.ReleaseChange(
         f"{product}/too-old",
         product,
         lambda gang, _: gang.scheduler == name,
-        ChangeOutcome.UNKNOWN,
+        releases.ChangeOutcome.UNKNOWN,
         until=str(first),
         why=f"{backend.version_problem(Version(0, 1))}; what becomes of a living gang is not verified",
         before=f"do not go below {first}",
         source=source,
-        hit=ReleaseExample(_OLDEST, gang(scheduler=name)),
-        spared=ReleaseExample(str(first), gang(scheduler=name)),
+        hit=releases.ReleaseExample(_OLDEST, releases.gang(scheduler=name)),
+        spared=releases.ReleaseExample(str(first), releases.gang(scheduler=name)),
     )
 
 
-_MOVED = Cluster(moves={"koord-scheduler": "kai-scheduler"})
-_PLACED = gang(topology=True)
+_MOVED = releases.Cluster(moves={"koord-scheduler": "kai-scheduler"})
+_PLACED = releases.gang(topology=True)
 
 SCHEDULER_CHANGES = (
     _too_old(
-        Product.KOORDINATOR,
+        releases.Product.KOORDINATOR,
         koordinator.KoordinatorBackend,
         koordinator.FIRST_VERSION,
         "https://github.com/koordinator-sh/koordinator/tree/v1.4.0/pkg/scheduler/plugins/coscheduling",
     ),
-    ReleaseChange(
+    releases.ReleaseChange(
         "koordinator/topology",
-        Product.KOORDINATOR,
+        releases.Product.KOORDINATOR,
         lambda gang, _: gang.scheduler == koordinator.KoordinatorBackend.name and gang.topology,
-        ChangeOutcome.UNKNOWN,
+        releases.ChangeOutcome.UNKNOWN,
         until=str(gangs.FIRST_VERSION),
         why=f"Koordinator before {gangs.FIRST_VERSION} ignores the topology of a gang, so a replaced pod may be "
         "placed anywhere",
         before=f"do not go below {gangs.FIRST_VERSION} while gangs ask for a topology",
         source="https://github.com/koordinator-sh/koordinator/tree/v1.7.0/pkg/scheduler/frameworkext/networktopology",
-        hit=ReleaseExample("1.6.1", _PLACED),
-        spared=ReleaseExample("1.6.1", replace(_PLACED, topology=False)),
+        hit=releases.ReleaseExample("1.6.1", _PLACED),
+        spared=releases.ReleaseExample("1.6.1", replace(_PLACED, topology=False)),
     ),
     _too_old(
-        Product.VOLCANO,
+        releases.Product.VOLCANO,
         volcano.VolcanoBackend,
         volcano.FIRST_VERSION,
         "https://github.com/volcano-sh/volcano/commit/56c69011",
     ),
     _too_old(
-        Product.KAI,
+        releases.Product.KAI,
         kai.KaiBackend,
         kai.FIRST_VERSION,
         "https://github.com/kai-scheduler/KAI-Scheduler/blob/v0.15.0/CHANGELOG.md",
     ),
-    ReleaseChange(
+    releases.ReleaseChange(
         "scheduler/permanent",
         None,
         lambda gang, cluster: gang.scheduler in cluster.moves,
-        ChangeOutcome.CONTINUES,
+        releases.ChangeOutcome.CONTINUES,
         why="the scheduler of a living workload is permanent, so it stays with {gang.scheduler}; new workloads get "
         "{to}",
         before="keep {gang.scheduler} running and its profile enabled as long as one of its gangs lives",
@@ -113,25 +103,26 @@ SCHEDULER_CHANGES = (
         "before whether it could run there",
         source="https://github.com/ai-dynamo/grove/blob/main/docs/proposals/375-scheduler-backend-framework/README.md "
         "(story 3)",
-        hit=ReleaseExample("", gang(), _MOVED),
-        spared=ReleaseExample("", gang(scheduler="kai-scheduler"), _MOVED),
+        hit=releases.ReleaseExample("", releases.gang(), _MOVED),
+        spared=releases.ReleaseExample("", releases.gang(scheduler="kai-scheduler"), _MOVED),
     ),
 )
 
 
-_SERVICE = gang(scheduler=KAI, restarts=frozenset({ALWAYS}))
+_SERVICE = releases.gang(scheduler=KAI, restarts=frozenset({releases.ALWAYS}))
 _BATCH = replace(_SERVICE, restarts=frozenset({"Never"}))
 _GROVES = replace(_SERVICE, writer=GangObjectWriter.GROVE)
-_JOB_SET = gang("train", KAI, kind="JobSet", workload="train", writer=GangObjectWriter.SCHEDULER)
+_JOB_SET = releases.gang("train", KAI, kind="JobSet", workload="train", writer=GangObjectWriter.SCHEDULER)
 
 KAI_CHANGES = (
-    ReleaseChange(
+    releases.ReleaseChange(
         "kai/finishing-gangs",
-        Product.KAI,
+        releases.Product.KAI,
         lambda gang, _: (
-            gang.scheduler == KAI and (gang.writer is GangObjectWriter.SCHEDULER or bool(gang.restarts - {ALWAYS}))
+            gang.scheduler == KAI
+            and (gang.writer is GangObjectWriter.SCHEDULER or bool(gang.restarts - {releases.ALWAYS}))
         ),
-        ChangeOutcome.UNKNOWN,
+        releases.ChangeOutcome.UNKNOWN,
         since="0.16.2",
         until="0.17.1",
         why="this KAI does not see finished pods. If the pods of a gang finish one after another, it evicts the rest "
@@ -139,16 +130,16 @@ KAI_CHANGES = (
         before="upgrade to 0.17.1 or newer instead, or set the scheduler's default-staleness-grace-period to -1",
         source="https://github.com/kai-scheduler/KAI-Scheduler/issues/1968, "
         "https://github.com/kai-scheduler/KAI-Scheduler/pull/2022",
-        hit=ReleaseExample("0.17", _BATCH),
-        spared=ReleaseExample("0.17", _SERVICE),
+        hit=releases.ReleaseExample("0.17", _BATCH),
+        spared=releases.ReleaseExample("0.17", _SERVICE),
     ),
-    ReleaseChange(
+    releases.ReleaseChange(
         "kai/podgroup-twins",
-        Product.KAI,
+        releases.Product.KAI,
         lambda gang, cluster: (
             gang.scheduler == KAI and gang.writer is GangObjectWriter.GROVE and gang.group_name in cluster.twins
         ),
-        ChangeOutcome.UNKNOWN,
+        releases.ChangeOutcome.UNKNOWN,
         until=str(FIXED),
         patched=tuple(map(str, BACKPORTS)),
         why="this KAI identifies a PodGroup by its name without the namespace. Grove names the PodGroup after the "
@@ -157,46 +148,46 @@ KAI_CHANGES = (
         f"{BACKPORTS[0]} on have the fix, of 0.9, 0.12 and 0.16 those after 2026-09-14",
         source="https://github.com/kai-scheduler/KAI-Scheduler/pull/2095, "
         "https://github.com/kai-scheduler/KAI-Scheduler/pull/2138",
-        hit=ReleaseExample("0.17.1", _GROVES, Cluster(twins=frozenset({"demo-0"}))),
-        spared=ReleaseExample("0.17.1", _SERVICE, Cluster(twins=frozenset({"demo-0"}))),
+        hit=releases.ReleaseExample("0.17.1", _GROVES, releases.Cluster(twins=frozenset({"demo-0"}))),
+        spared=releases.ReleaseExample("0.17.1", _SERVICE, releases.Cluster(twins=frozenset({"demo-0"}))),
     ),
-    ReleaseChange(
+    releases.ReleaseChange(
         "kai/gang-floor",
-        Product.KAI,
+        releases.Product.KAI,
         lambda gang, _: gang.scheduler == KAI,
-        ChangeOutcome.CONTINUES,
+        releases.ChangeOutcome.CONTINUES,
         until=str(FIXED),
         why="this KAI checks that a subgroup has its minimum of pods only before it allocates, and not where it "
         "collects the pods, which other actions use as well. Running gangs are not touched",
         after="upgrade to 0.17.2 or newer as soon as it can be had: a gang may start in part on older ones",
         source="https://github.com/kai-scheduler/KAI-Scheduler/pull/2096, "
         "https://github.com/kai-scheduler/KAI-Scheduler/pull/2152",
-        hit=ReleaseExample("0.17.1", _SERVICE),
-        spared=ReleaseExample("0.17.1", gang()),
+        hit=releases.ReleaseExample("0.17.1", _SERVICE),
+        spared=releases.ReleaseExample("0.17.1", releases.gang()),
     ),
-    ReleaseChange(
+    releases.ReleaseChange(
         "kai/podgroup-names",
-        Product.KAI,
+        releases.Product.KAI,
         lambda gang, _: gang.scheduler == KAI and gang.writer is GangObjectWriter.ROLLCALL,
-        ChangeOutcome.CONTINUES,
+        releases.ChangeOutcome.CONTINUES,
         why="KAI before #2095 identifies a PodGroup by its name alone, and newer releases by its namespace and name. "
         "The names that Rollcall gives are unique in the cluster, so they stay",
         source="https://github.com/kai-scheduler/KAI-Scheduler/pull/2095",
-        hit=ReleaseExample("0.17.2", _SERVICE),
-        spared=ReleaseExample("0.17.2", _GROVES),
+        hit=releases.ReleaseExample("0.17.2", _SERVICE),
+        spared=releases.ReleaseExample("0.17.2", _GROVES),
     ),
-    ReleaseChange(
+    releases.ReleaseChange(
         "kai/jobset-tree",
-        Product.KAI,
+        releases.Product.KAI,
         lambda gang, _: gang.scheduler == KAI and gang.kind == JOB_SETS.api.kind,
-        ChangeOutcome.UNKNOWN,
+        releases.ChangeOutcome.UNKNOWN,
         since="0.16.0",
         why="from 0.16 on podgrouper makes a tree of subgroups for a JobSet, and before it one flat group; what it "
         "does with the group of a running JobSet is not verified. If 0.16 runs already, nothing changes",
         before="let running JobSets finish, or upgrade while none runs",
         source="https://github.com/kai-scheduler/KAI-Scheduler/blob/v0.17.0/CHANGELOG.md (v0.16.0)",
-        hit=ReleaseExample("0.17", _JOB_SET),
-        spared=ReleaseExample("0.15.2", _JOB_SET),
+        hit=releases.ReleaseExample("0.17", _JOB_SET),
+        spared=releases.ReleaseExample("0.15.2", _JOB_SET),
     ),
 )
 
@@ -205,20 +196,20 @@ _BEFORE = "delete the workload before the control plane is upgraded: objects of 
 _AFTER = "create the workload again, with Rollcall running and the new version of the API enabled"
 
 
-def _has(version: str) -> Concerns:
+def _has(version: str) -> releases.Concerns:
     return lambda gang, _: f"{GROUP}/{version}" in gang.versions
 
 
-def _workload_api_gang(version: str) -> PresentGang:
-    return gang(scheduler=DEFAULT_SCHEDULER, versions=frozenset({f"{GROUP}/{version}"}))
+def _workload_api_gang(version: str) -> releases.PresentGang:
+    return releases.gang(scheduler=DEFAULT_SCHEDULER, versions=frozenset({f"{GROUP}/{version}"}))
 
 
 KUBERNETES_CHANGES = (
-    ReleaseChange(
+    releases.ReleaseChange(
         "kubernetes/workload-v1alpha1",
-        Product.KUBERNETES,
+        releases.Product.KUBERNETES,
         _has("v1alpha1"),
-        ChangeOutcome.RECREATE,
+        releases.ChangeOutcome.RECREATE,
         since="1.36.0-alpha.0",
         why="1.36 removes scheduling.k8s.io/v1alpha1 and the pods' field workloadRef. Nothing converts them, and the "
         "membership of a running pod cannot be changed: a replaced pod would wait for a group without the others",
@@ -226,16 +217,16 @@ KUBERNETES_CHANGES = (
         after=f"{_AFTER} (1.36: --runtime-config=scheduling.k8s.io/v1alpha2=true)",
         source="https://github.com/kubernetes/api/blob/v0.36.3/scheduling/v1alpha2/types.go, "
         "https://github.com/kubernetes/api/blob/v0.36.3/core/v1/types.go",
-        hit=ReleaseExample("1.37", _workload_api_gang("v1alpha1")),
-        spared=ReleaseExample(
+        hit=releases.ReleaseExample("1.37", _workload_api_gang("v1alpha1")),
+        spared=releases.ReleaseExample(
             "1.37", replace(_workload_api_gang("v1alpha1"), versions=frozenset({"scheduling.sigs.k8s.io/v1alpha1"}))
         ),
     ),
-    ReleaseChange(
+    releases.ReleaseChange(
         "kubernetes/workload-v1alpha2",
-        Product.KUBERNETES,
+        releases.Product.KUBERNETES,
         _has("v1alpha2"),
-        ChangeOutcome.RECREATE,
+        releases.ChangeOutcome.RECREATE,
         since="1.37.0-alpha.0",
         why="1.37 removes scheduling.k8s.io/v1alpha2. Nothing converts the gang objects, and the field schedulingGroup "
         "of a running pod cannot be changed: it names a PodGroup that the new generation does not have",
@@ -243,14 +234,14 @@ KUBERNETES_CHANGES = (
         after=f"{_AFTER} (1.37: --runtime-config=scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true; "
         "remove the feature gate GangScheduling, which 1.37 does not know)",
         source="https://github.com/kubernetes/kubernetes/blob/master/CHANGELOG/CHANGELOG-1.37.md",
-        hit=ReleaseExample("1.37", _workload_api_gang("v1alpha2")),
-        spared=ReleaseExample("1.36.3", _workload_api_gang("v1alpha2")),
+        hit=releases.ReleaseExample("1.37", _workload_api_gang("v1alpha2")),
+        spared=releases.ReleaseExample("1.36.3", _workload_api_gang("v1alpha2")),
     ),
-    ReleaseChange(
+    releases.ReleaseChange(
         "kubernetes/workload-v1beta1",
-        Product.KUBERNETES,
+        releases.Product.KUBERNETES,
         _has("v1beta1"),
-        ChangeOutcome.CONTINUES,
+        releases.ChangeOutcome.CONTINUES,
         since="1.38.0-alpha.0",
         why="1.38 serves the Workload and the PodGroups in v1beta1 as 1.37 does, and its kube-scheduler takes the "
         "preemption policy of a group without one from its pods",
@@ -258,22 +249,22 @@ KUBERNETES_CHANGES = (
         "--runtime-config=scheduling.k8s.io/v1beta1=true and GenericWorkload, which are off by default in 1.38 as well",
         source="https://github.com/kubernetes/kubernetes/blob/v1.38.0-beta.0/pkg/features/kube_features.go, "
         "https://github.com/kubernetes/kubernetes/blob/v1.38.0-beta.0/pkg/scheduler/schedule_one_podgroup.go",
-        hit=ReleaseExample("1.38", _workload_api_gang("v1beta1")),
-        spared=ReleaseExample("1.37", _workload_api_gang("v1beta1")),
+        hit=releases.ReleaseExample("1.38", _workload_api_gang("v1beta1")),
+        spared=releases.ReleaseExample("1.37", _workload_api_gang("v1beta1")),
     ),
-    ReleaseChange(
+    releases.ReleaseChange(
         "kubernetes/composite-v1beta1",
-        Product.KUBERNETES,
+        releases.Product.KUBERNETES,
         _has("v1alpha3"),
-        ChangeOutcome.CONTINUES,
+        releases.ChangeOutcome.CONTINUES,
         since="1.38.0-alpha.0",
         why="1.38 serves the stored CompositePodGroups in v1beta1 as well, and its kube-scheduler reads them there",
         before="keep the feature gates CompositePodGroup and TopologyAwareWorkloadScheduling, and have v1alpha3 served "
         "until all API servers and kube-schedulers are of 1.38: kube-scheduler 1.37 reads no other version",
         source="https://github.com/kubernetes/api/blob/v0.38.0-beta.0/scheduling/v1beta1/types.go, "
         "https://github.com/kubernetes/kubernetes/blob/v1.38.0-beta.0/pkg/registry/scheduling/rest/storage_scheduling.go",
-        hit=ReleaseExample("1.38", _workload_api_gang("v1alpha3")),
-        spared=ReleaseExample("1.38", _workload_api_gang("v1beta1")),
+        hit=releases.ReleaseExample("1.38", _workload_api_gang("v1alpha3")),
+        spared=releases.ReleaseExample("1.38", _workload_api_gang("v1beta1")),
     ),
 )
 
@@ -283,16 +274,16 @@ _ALPHA_13 = "v0.1.0-alpha.13"
 _SOURCE = "https://github.com/ai-dynamo/grove/pull/778"
 
 
-def _migrates(gang: PresentGang, _: Cluster) -> bool:
+def _migrates(gang: releases.PresentGang, _: releases.Cluster) -> bool:
     return gang.kind == POD_GANG and not gang.migrated
 
 
-def _ours(gang: PresentGang, cluster: Cluster) -> bool:
+def _ours(gang: releases.PresentGang, cluster: releases.Cluster) -> bool:
     """Returns whether Grove replaces the PodGang of pods that belong to objects of Rollcall's."""
     return _migrates(gang, cluster) and gang.writer is GangObjectWriter.ROLLCALL and gang.pods > 0
 
 
-def _is_groves(gang: PresentGang, cluster: Cluster) -> bool:
+def _is_groves(gang: releases.PresentGang, cluster: releases.Cluster) -> bool:
     """Returns whether Grove replaces the PodGang of pods whose PodGroup its own backend made, or KAI's podgrouper."""
     theirs = gang.writer is GangObjectWriter.GROVE or (
         gang.writer is GangObjectWriter.SCHEDULER and gang.scheduler == KAI
@@ -300,56 +291,56 @@ def _is_groves(gang: PresentGang, cluster: Cluster) -> bool:
     return _migrates(gang, cluster) and theirs and gang.pods > 0
 
 
-_NEW = gang(owners=frozenset({POD_CLIQUE_SET}))
-_GROVE_GROVES = gang(scheduler="volcano", writer=GangObjectWriter.GROVE)
+_NEW = releases.gang(owners=frozenset({releases.POD_CLIQUE_SET}))
+_GROVE_GROVES = releases.gang(scheduler="volcano", writer=GangObjectWriter.GROVE)
 # Before this upgrade KAI's podgrouper makes the PodGroup.
-_PODGROUPER_S = gang(scheduler=KAI, writer=GangObjectWriter.SCHEDULER)
+_PODGROUPER_S = releases.gang(scheduler=KAI, writer=GangObjectWriter.SCHEDULER)
 
 GROVE_CHANGES = (
-    ReleaseChange(
+    releases.ReleaseChange(
         "grove/podgangs-replaced",
-        Product.GROVE,
-        lambda gang, cluster: _ours(gang, cluster) and gang.owners == {POD_CLIQUE_SET} and not gang.missing,
-        ChangeOutcome.CONTINUES,
+        releases.Product.GROVE,
+        lambda gang, cluster: _ours(gang, cluster) and gang.owners == {releases.POD_CLIQUE_SET} and not gang.missing,
+        releases.ChangeOutcome.CONTINUES,
         since=_MAPS,
         why="Grove replaces the PodGang by one of another name; the gang objects are controlled by the PodCliqueSet, "
         "so they stay",
         source=_SOURCE,
-        hit=ReleaseExample(_ALPHA_13, _NEW),
-        spared=ReleaseExample("v0.1.0-alpha.11", _NEW),
+        hit=releases.ReleaseExample(_ALPHA_13, _NEW),
+        spared=releases.ReleaseExample("v0.1.0-alpha.11", _NEW),
     ),
-    ReleaseChange(
+    releases.ReleaseChange(
         "grove/gang-objects-incomplete",
-        Product.GROVE,
-        lambda gang, cluster: _ours(gang, cluster) and (gang.missing or bool(gang.owners - {POD_CLIQUE_SET})),
-        ChangeOutcome.UNKNOWN,
+        releases.Product.GROVE,
+        lambda gang, cluster: _ours(gang, cluster) and (gang.missing or bool(gang.owners - {releases.POD_CLIQUE_SET})),
+        releases.ChangeOutcome.UNKNOWN,
         since=_MAPS,
         why="Grove replaces the PodGang by one of another name, and some of the gang objects are missing or have "
         "another controller",
         before="repair the gang first: `rollcall gangs` and `rollcall explain podgang/NAME` say what is wrong",
         source=_SOURCE,
-        hit=ReleaseExample(_ALPHA_13, replace(_NEW, missing=True)),
-        spared=ReleaseExample(_ALPHA_13, _NEW),
+        hit=releases.ReleaseExample(_ALPHA_13, replace(_NEW, missing=True)),
+        spared=releases.ReleaseExample(_ALPHA_13, _NEW),
     ),
-    ReleaseChange(
+    releases.ReleaseChange(
         "grove/own-backend",
-        Product.GROVE,
+        releases.Product.GROVE,
         _is_groves,
-        ChangeOutcome.RECREATE,
+        releases.ChangeOutcome.RECREATE,
         since=_MAPS,
         why="Grove's own backend writes the PodGroup under the PodGang's new name, and the running pods keep the "
         "annotation with the old one, so the first pod that is replaced is alone in its group and waits for ever",
         before="delete the PodCliqueSet",
         after="create the PodCliqueSet again",
         source=_SOURCE,
-        hit=ReleaseExample(_ALPHA_13, _GROVE_GROVES),
-        spared=ReleaseExample(_ALPHA_13, _NEW),
+        hit=releases.ReleaseExample(_ALPHA_13, _GROVE_GROVES),
+        spared=releases.ReleaseExample(_ALPHA_13, _NEW),
     ),
-    ReleaseChange(
+    releases.ReleaseChange(
         "grove/kai-podgroup-names",
-        Product.GROVE,
+        releases.Product.GROVE,
         lambda gang, cluster: _is_groves(gang, cluster) and gang.scheduler == KAI,
-        ChangeOutcome.UNKNOWN,
+        releases.ChangeOutcome.UNKNOWN,
         since="v0.1.0-alpha.12-rc2",
         why="from this release on Grove writes the KAI PodGroup, named as the PodGang, or grove-<set>-<replica> for "
         "all PodGangs of a replica; before, KAI's podgrouper wrote it as pg-<podgang>-<uid>. A KAI before 0.15 ignores "
@@ -358,45 +349,50 @@ GROVE_CHANGES = (
         "default-staleness-grace-period to -1, as Dynamo requires for Grove with KAI",
         source="https://github.com/kai-scheduler/KAI-Scheduler/pull/2117, "
         "https://github.com/ai-dynamo/grove/pull/735, https://github.com/ai-dynamo/dynamo/pull/14553",
-        hit=ReleaseExample(_ALPHA_13, _PODGROUPER_S),
-        spared=ReleaseExample(_ALPHA_13, _GROVE_GROVES),
+        hit=releases.ReleaseExample(_ALPHA_13, _PODGROUPER_S),
+        spared=releases.ReleaseExample(_ALPHA_13, _GROVE_GROVES),
     ),
-    ReleaseChange(
+    releases.ReleaseChange(
         "grove/scaled-to-zero",
-        Product.GROVE,
+        releases.Product.GROVE,
         lambda gang, cluster: _migrates(gang, cluster) and not gang.pods,
-        ChangeOutcome.UNKNOWN,
+        releases.ChangeOutcome.UNKNOWN,
         since=_MAPS,
         why="with v0.1.0-alpha.12 a set that was at zero during the migration got a PodGangMap without entries, and "
         "its pods were not created later; which release fixes it is not verified",
         before="scale the set up before the upgrade, or delete it and create it again afterwards",
         source="https://github.com/ai-dynamo/grove/issues/808, https://github.com/ai-dynamo/grove/issues/809",
-        hit=ReleaseExample(_ALPHA_13, replace(_NEW, pods=0)),
-        spared=ReleaseExample(_ALPHA_13, _NEW),
+        hit=releases.ReleaseExample(_ALPHA_13, replace(_NEW, pods=0)),
+        spared=releases.ReleaseExample(_ALPHA_13, _NEW),
     ),
-    ReleaseChange(
+    releases.ReleaseChange(
         "grove/back-from-podgangmaps",
-        Product.GROVE,
+        releases.Product.GROVE,
         lambda gang, _: gang.kind == POD_GANG and gang.migrated,
-        ChangeOutcome.UNKNOWN,
+        releases.ChangeOutcome.UNKNOWN,
         until=_MAPS,
         why="the PodGangs are named by epochs already, and an operator without PodGangMaps does not know these names; "
         "what it does with them is not verified",
         before="stay with this generation of Grove",
         source=_SOURCE,
-        hit=ReleaseExample("v0.1.0-alpha.11", replace(_NEW, migrated=True)),
-        spared=ReleaseExample("v0.1.0-alpha.11", _NEW),
+        hit=releases.ReleaseExample("v0.1.0-alpha.11", replace(_NEW, migrated=True)),
+        spared=releases.ReleaseExample("v0.1.0-alpha.11", _NEW),
     ),
 )
 
 
-EVERY_CHANGE: tuple[ReleaseChange, ...] = (*SCHEDULER_CHANGES, *KAI_CHANGES, *KUBERNETES_CHANGES, *GROVE_CHANGES)
+EVERY_CHANGE: tuple[releases.ReleaseChange, ...] = (
+    *SCHEDULER_CHANGES,
+    *KAI_CHANGES,
+    *KUBERNETES_CHANGES,
+    *GROVE_CHANGES,
+)
 
 # From this release on nothing is known of a product: it is later than what was read. Raise it with the entries.
-UNREAD: dict[Product, Release] = {
-    Product.KOORDINATOR: Release("1.9.0"),
-    Product.VOLCANO: Release("1.16.0"),
-    Product.KAI: Release("0.18.0"),
-    Product.KUBERNETES: Release("1.39.0-alpha.0"),
-    Product.GROVE: Release("v0.1.0-alpha.14-rc0"),
+UNREAD: dict[releases.Product, releases.Release] = {
+    releases.Product.KOORDINATOR: releases.Release("1.9.0"),
+    releases.Product.VOLCANO: releases.Release("1.16.0"),
+    releases.Product.KAI: releases.Release("0.18.0"),
+    releases.Product.KUBERNETES: releases.Release("1.39.0-alpha.0"),
+    releases.Product.GROVE: releases.Release("v0.1.0-alpha.14-rc0"),
 }

@@ -19,17 +19,7 @@ from webhook.model.projections import labels_of, name_of
 from webhook.model.reading import Manifest
 from webhook.model.topology_tree import NodeLabels, tree_of
 from webhook.model.workload_record import SCHEDULER_LABEL
-from webhook.operations.diagnosis import (
-    NOW,
-    Severity,
-    Symptom,
-    Symptoms,
-    check,
-    configured,
-    excepting,
-    installed,
-    namespace,
-)
+from webhook.operations import diagnosis
 from webhook.operations.snapshot import NAMESPACES, NODES, TOPOLOGY_BINDINGS, Snapshot, SnapshotPart
 
 
@@ -40,12 +30,12 @@ def _labelled(snapshot: Snapshot, key: str) -> Iterator[tuple[str, str]]:
             yield name_of(raw), str(labels[key])
 
 
-@check(
+@diagnosis.check(
     "namespaces/scheduler",
-    passes=lambda: installed(namespace("team-b", scheduler="koord-scheduler")),
-    fails=lambda: installed(namespace("team-b", scheduler="koord-schedular")),
+    passes=lambda: diagnosis.installed(diagnosis.namespace("team-b", scheduler="koord-scheduler")),
+    fails=lambda: diagnosis.installed(diagnosis.namespace("team-b", scheduler="koord-schedular")),
 )
-def scheduler(snapshot: Snapshot) -> Symptoms:
+def scheduler(snapshot: Snapshot) -> diagnosis.Symptoms:
     """The label rollcall.dev/scheduler of a namespace names a profile of the configuration. Otherwise new workloads
     there that name no scheduler are refused, which shows only when one is applied.
 
@@ -54,7 +44,7 @@ def scheduler(snapshot: Snapshot) -> Symptoms:
     profiles = ", ".join(snapshot.settings.profiles)
     for name, value in _labelled(snapshot, SCHEDULER_LABEL):
         if value not in snapshot.settings.profiles:
-            yield Symptom(
+            yield diagnosis.Symptom(
                 f"Namespace {name}",
                 f"{SCHEDULER_LABEL}={value}, which is not a profile",
                 "every new workload there that does not name a scheduler itself is refused",
@@ -62,12 +52,12 @@ def scheduler(snapshot: Snapshot) -> Symptoms:
             )
 
 
-@check(
+@diagnosis.check(
     "namespaces/enforcement",
-    passes=lambda: installed(namespace("team-b", enforcement="warn")),
-    fails=lambda: installed(namespace("team-b", enforcement="warning")),
+    passes=lambda: diagnosis.installed(diagnosis.namespace("team-b", enforcement="warn")),
+    fails=lambda: diagnosis.installed(diagnosis.namespace("team-b", enforcement="warning")),
 )
-def enforcement(snapshot: Snapshot) -> Symptoms:
+def enforcement(snapshot: Snapshot) -> diagnosis.Symptoms:
     """The label rollcall.dev/enforcement of a namespace is a valid mode. Any other value has no effect: the rules there
     are as strict as everywhere else, perhaps stricter than intended.
 
@@ -75,7 +65,7 @@ def enforcement(snapshot: Snapshot) -> Symptoms:
     """
     for name, value in _labelled(snapshot, ENFORCEMENT_LABEL):
         if Action.parse(value) is None:
-            yield Symptom(
+            yield diagnosis.Symptom(
                 f"Namespace {name}",
                 f"{ENFORCEMENT_LABEL}={value}, which is not a mode",
                 "the label has no effect: rules are as strict there as the configuration says",
@@ -83,19 +73,19 @@ def enforcement(snapshot: Snapshot) -> Symptoms:
             )
 
 
-@check(
+@diagnosis.check(
     "namespaces/exempt",
-    level=Severity.NOTE,
-    passes=installed,
-    fails=lambda: installed(namespace("team-b", exempt="true")),
+    level=diagnosis.Severity.NOTE,
+    passes=diagnosis.installed,
+    fails=lambda: diagnosis.installed(diagnosis.namespace("team-b", exempt="true")),
 )
-def exempt(snapshot: Snapshot) -> Symptoms:
+def exempt(snapshot: Snapshot) -> diagnosis.Symptoms:
     """No namespace is exempt by the label rollcall.dev/exempt: an emergency switch that is easily forgotten.
 
     Source: docs/how-to/emergency.md.
     """
     for name, _ in _labelled(snapshot, EXEMPT_LABEL):
-        yield Symptom(
+        yield diagnosis.Symptom(
             f"Namespace {name}",
             f"it has the label {EXEMPT_LABEL}",
             "the API server does not call Rollcall for it: gangs are neither checked nor made there",
@@ -103,13 +93,13 @@ def exempt(snapshot: Snapshot) -> Symptoms:
         )
 
 
-@check(
+@diagnosis.check(
     "exceptions/end",
-    level=Severity.WARNING,
-    passes=lambda: excepting(NOW + 2 * ANNOUNCED),
-    fails=lambda: excepting(NOW + ANNOUNCED / 7),
+    level=diagnosis.Severity.WARNING,
+    passes=lambda: diagnosis.excepting(diagnosis.NOW + 2 * ANNOUNCED),
+    fails=lambda: diagnosis.excepting(diagnosis.NOW + ANNOUNCED / 7),
 )
-def end(snapshot: Snapshot) -> Symptoms:
+def end(snapshot: Snapshot) -> diagnosis.Symptoms:
     """No exception of the configuration ends within a week. An exception ends by itself, and from then on new workloads
     that it covered are refused again.
 
@@ -117,7 +107,7 @@ def end(snapshot: Snapshot) -> Symptoms:
     """
     for exception in snapshot.settings.exceptions.every:
         if exception.ends_soon(snapshot.now):
-            yield Symptom(
+            yield diagnosis.Symptom(
                 _where(exception),
                 f"it {exception.time_left(snapshot.now)}, at {exception.ends}",
                 "new workloads that it covers are then refused again; "
@@ -126,13 +116,13 @@ def end(snapshot: Snapshot) -> Symptoms:
             )
 
 
-@check(
+@diagnosis.check(
     "exceptions/namespaces",
-    level=Severity.WARNING,
-    passes=lambda: excepting(NOW + 2 * ANNOUNCED),
-    fails=lambda: excepting(NOW + 2 * ANNOUNCED, "team-z"),
+    level=diagnosis.Severity.WARNING,
+    passes=lambda: diagnosis.excepting(diagnosis.NOW + 2 * ANNOUNCED),
+    fails=lambda: diagnosis.excepting(diagnosis.NOW + 2 * ANNOUNCED, "team-z"),
 )
-def namespaces(snapshot: Snapshot) -> Symptoms:
+def namespaces(snapshot: Snapshot) -> diagnosis.Symptoms:
     """Every namespace of an exception that applies exists. Whoever may create namespaces can take the name of one that
     does not, and the exception covers what he creates there.
 
@@ -141,7 +131,7 @@ def namespaces(snapshot: Snapshot) -> Symptoms:
     existing = {name_of(raw) for raw in snapshot.all(NAMESPACES)}
     for exception in snapshot.settings.exceptions.every:
         if absent := sorted(() if exception.has_ended(snapshot.now) else exception.namespaces - existing):
-            yield Symptom(
+            yield diagnosis.Symptom(
                 _where(exception),
                 f"there is no namespace {', '.join(absent)}",
                 "it covers whoever creates a namespace of that name",
@@ -149,20 +139,20 @@ def namespaces(snapshot: Snapshot) -> Symptoms:
             )
 
 
-@check(
+@diagnosis.check(
     "exceptions/ended",
-    level=Severity.NOTE,
-    passes=lambda: excepting(NOW + ANNOUNCED / 7),
-    fails=lambda: excepting(NOW - ANNOUNCED),
+    level=diagnosis.Severity.NOTE,
+    passes=lambda: diagnosis.excepting(diagnosis.NOW + ANNOUNCED / 7),
+    fails=lambda: diagnosis.excepting(diagnosis.NOW - ANNOUNCED),
 )
-def ended(snapshot: Snapshot) -> Symptoms:
+def ended(snapshot: Snapshot) -> diagnosis.Symptoms:
     """The configuration has no exception that has ended. Such an exception has no effect.
 
     Source: webhook/model/findings.py.
     """
     for exception in snapshot.settings.exceptions.every:
         if exception.has_ended(snapshot.now):
-            yield Symptom(
+            yield diagnosis.Symptom(
                 _where(exception),
                 f"it {exception.time_left(snapshot.now)}, at {exception.ends}",
                 "it has no effect, and a reader of the configuration may believe that it still applies",
@@ -219,13 +209,13 @@ def _labels(snapshot: Snapshot) -> NodeLabels:
     return {name_of(raw): labels_of(raw) for raw in snapshot.all(NODES)}
 
 
-@check(
+@diagnosis.check(
     "topologies/binding",
-    level=Severity.WARNING,
-    passes=lambda: installed(_binding(), settings=configured(_FED)),
-    fails=lambda: installed(settings=configured(_FED)),
+    level=diagnosis.Severity.WARNING,
+    passes=lambda: diagnosis.installed(_binding(), settings=diagnosis.configured(_FED)),
+    fails=lambda: diagnosis.installed(settings=diagnosis.configured(_FED)),
 )
-def binding(snapshot: Snapshot) -> Symptoms:
+def binding(snapshot: Snapshot) -> diagnosis.Symptoms:
     """The ClusterTopologyBinding that a profile's topologyBinding names exists, and a profile with topologyObjects
     `write` names one. Otherwise the scheduler's topology is neither compared nor written.
 
@@ -238,7 +228,7 @@ def binding(snapshot: Snapshot) -> Symptoms:
             continue
         kind = backend.topology_kind.api.kind
         binding_name = backend.topology_binding
-        yield Symptom(
+        yield diagnosis.Symptom(
             f"profile {name}, topologyBinding",
             f"ClusterTopologyBinding {binding_name} does not exist"
             if binding_name
@@ -248,15 +238,17 @@ def binding(snapshot: Snapshot) -> Symptoms:
         )
 
 
-@check(
+@diagnosis.check(
     "topologies/labels",
-    level=Severity.WARNING,
-    passes=lambda: installed(_binding(), _node("n1", zone="z1", rack="r1"), settings=configured(_FED)),
-    fails=lambda: installed(
-        _binding(), _node("n1", zone="z1", rack="r1"), _node("n2", zone="z1"), settings=configured(_FED)
+    level=diagnosis.Severity.WARNING,
+    passes=lambda: diagnosis.installed(
+        _binding(), _node("n1", zone="z1", rack="r1"), settings=diagnosis.configured(_FED)
+    ),
+    fails=lambda: diagnosis.installed(
+        _binding(), _node("n1", zone="z1", rack="r1"), _node("n2", zone="z1"), settings=diagnosis.configured(_FED)
     ),
 )
-def labels(snapshot: Snapshot) -> Symptoms:
+def labels(snapshot: Snapshot) -> diagnosis.Symptoms:
     """The labels of the nodes form the levels of the ClusterTopologyBinding that feeds a scheduler's topology: each
     node has each label, no value is below two parents, no level is empty, and the broader level is listed first.
 
@@ -266,7 +258,7 @@ def labels(snapshot: Snapshot) -> Symptoms:
     bindings = {binding.name: binding for _, binding in _fed(snapshot)}
     for name, binding in bindings.items():
         for problem in tree_of(binding, _labels(snapshot)).problems:
-            yield Symptom(
+            yield diagnosis.Symptom(
                 f"ClusterTopologyBinding {name}",
                 problem.message,
                 "a gang that must be in one domain does not get the nodes that it could have",
@@ -274,13 +266,13 @@ def labels(snapshot: Snapshot) -> Symptoms:
             )
 
 
-@check(
+@diagnosis.check(
     "topologies/objects",
-    level=Severity.WARNING,
-    passes=lambda: installed(_binding(), _layers(*_CHAIN), settings=configured(_FED)),
-    fails=lambda: installed(_binding(), _layers(*_RACKS), settings=configured(_FED)),
+    level=diagnosis.Severity.WARNING,
+    passes=lambda: diagnosis.installed(_binding(), _layers(*_CHAIN), settings=diagnosis.configured(_FED)),
+    fails=lambda: diagnosis.installed(_binding(), _layers(*_RACKS), settings=diagnosis.configured(_FED)),
 )
-def objects(snapshot: Snapshot) -> Symptoms:
+def objects(snapshot: Snapshot) -> diagnosis.Symptoms:
     """The topology objects of a scheduler have the levels of the ClusterTopologyBinding that feeds them, and Volcano's
     HyperNodes also the nodes.
 
@@ -288,7 +280,7 @@ def objects(snapshot: Snapshot) -> Symptoms:
     """
     for backend, binding in _fed(snapshot):
         if (difference := _difference(snapshot, backend, binding)) is not None:
-            yield Symptom(
+            yield diagnosis.Symptom(
                 f"ClusterTopologyBinding {binding.name}, {backend.name}",
                 difference,
                 "the scheduler places gangs by another topology than their workloads name",

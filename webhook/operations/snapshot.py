@@ -17,17 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from webhook.config.settings import Settings
 from webhook.errors import FactsUnavailable
-from webhook.installation.names import (
-    LEASE_NAME,
-    MUTATING,
-    NAMESPACE,
-    RECONCILER_ROLE,
-    SERVER,
-    SERVER_ROLE,
-    SERVICE_PORT,
-    TLS_SECRET,
-    VALIDATING,
-)
+from webhook.installation import names
 from webhook.installation.webhooks import Address, is_next_hook
 from webhook.model import grove, known_kinds
 from webhook.model.facts import ClusterFacts
@@ -109,20 +99,20 @@ POLICY_BINDINGS = SnapshotPart(_admission("ValidatingAdmissionPolicyBinding", "v
 NAMESPACES = SnapshotPart(NAMESPACES_READ.resource)
 DEPLOYMENTS = SnapshotPart(Resource(Api("apps", "v1", "Deployment"), "deployments"))
 
-SERVICE = SnapshotPart(known_kinds.SERVICES, in_own_namespace=True, name=SERVER)
-ENDPOINT_SLICES = SnapshotPart(known_kinds.ENDPOINT_SLICES, in_own_namespace=True, labels=(slices_of(SERVER),))
+SERVICE = SnapshotPart(known_kinds.SERVICES, in_own_namespace=True, name=names.SERVER)
+ENDPOINT_SLICES = SnapshotPart(known_kinds.ENDPOINT_SLICES, in_own_namespace=True, labels=(slices_of(names.SERVER),))
 BUDGETS = SnapshotPart(
     Resource(Api("policy", "v1", "PodDisruptionBudget"), "poddisruptionbudgets"), in_own_namespace=True
 )
-SECRET = SnapshotPart(known_kinds.SECRETS, in_own_namespace=True, name=TLS_SECRET)
+SECRET = SnapshotPart(known_kinds.SECRETS, in_own_namespace=True, name=names.TLS_SECRET)
 RECONCILER_BINDING = SnapshotPart(
     Resource(Api("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding"), "clusterrolebindings", namespaced=False),
-    name=RECONCILER_ROLE,
+    name=names.RECONCILER_ROLE,
 )
 _CLUSTER_ROLES = Resource(Api("rbac.authorization.k8s.io", "v1", "ClusterRole"), "clusterroles", namespaced=False)
-SERVER_RIGHTS = SnapshotPart(_CLUSTER_ROLES, name=SERVER_ROLE)
-RECONCILER_RIGHTS = SnapshotPart(_CLUSTER_ROLES, name=RECONCILER_ROLE)
-LEASE = SnapshotPart(known_kinds.LEASES, in_own_namespace=True, name=LEASE_NAME)
+SERVER_RIGHTS = SnapshotPart(_CLUSTER_ROLES, name=names.SERVER_ROLE)
+RECONCILER_RIGHTS = SnapshotPart(_CLUSTER_ROLES, name=names.RECONCILER_ROLE)
+LEASE = SnapshotPart(known_kinds.LEASES, in_own_namespace=True, name=names.LEASE_NAME)
 # kube-scheduler's own Lease. It also exists where the control plane is managed by a provider and shows no pods.
 SCHEDULER_LEASE = SnapshotPart(known_kinds.LEASES, namespace="kube-system", name="kube-scheduler")
 
@@ -316,7 +306,7 @@ class Snapshot:
 
     settings: Settings
     now: datetime
-    namespace: str = NAMESPACE
+    namespace: str = names.NAMESPACE
     parts: Mapping[SnapshotPart, tuple[Manifest, ...] | Unread] = field(default_factory=dict)
     apis: frozenset[Api] | Unread = frozenset()
     spec_fields: Mapping[Api, frozenset[str]] | Unread = field(default_factory=dict)
@@ -353,7 +343,7 @@ class Snapshot:
 
     def configuration(self, part: SnapshotPart) -> Manifest | None:
         """Returns Rollcall's own webhook configuration of that kind. Raises `FactsUnavailable`."""
-        name = MUTATING if part is MUTATING_WEBHOOKS else VALIDATING
+        name = names.MUTATING if part is MUTATING_WEBHOOKS else names.VALIDATING
         return next((raw for raw in self.all(part) if name_of(raw) == name), None)
 
     def hooks(self) -> Iterator[tuple[str, Manifest]]:
@@ -376,7 +366,7 @@ class Snapshot:
                 urls.setdefault(serves_next(hook), url)
         if False in urls:
             return Address(url=urls[False].rpartition("/")[0], next_url=urls.get(True, ""))
-        return Address(self.namespace, SERVER, SERVICE_PORT)
+        return Address(self.namespace, names.SERVER, names.SERVICE_PORT)
 
 
 def serves_next(hook: Manifest) -> bool:

@@ -289,7 +289,7 @@ _BROKEN = DryRunAnswer(
 _REFUSED = DryRunAnswer(None, "rollcall/scheduler-unknown at metadata.labels[rollcall.dev/scheduler]: no profile")
 
 
-@check("webhooks/answered", passes=lambda: snapshot(refusal=_REFUSED), fails=lambda: snapshot(asked=_BROKEN))
+@check("webhooks/answered", passes=lambda: snapshot(refusal=_REFUSED), fails=lambda: snapshot(refusal=_BROKEN))
 def answered(snapshot: Snapshot) -> Symptoms:
     """The API server reaches Rollcall and trusts its certificate. The check creates a PodCliqueSet for a scheduler that
     does not exist, as a dry run: the rule for unknown schedulers must refuse it. Nothing is stored.

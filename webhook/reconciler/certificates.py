@@ -15,27 +15,8 @@ from typing import Any
 
 import httpx
 
+from webhook.certificates import renewal
 from webhook.certificates.observation import CA, LEAF, CertificateMetrics, StableSince, unproven, unserved
-from webhook.certificates.renewal import (
-    FIELD_MANAGER,
-    ROTATE_ANNOTATION,
-    SERVED,
-    CheckServers,
-    Idle,
-    Issue,
-    NewAuthority,
-    ProbeTrust,
-    Promote,
-    Publish,
-    ReleaseFields,
-    RotationStep,
-    SeenCertificates,
-    Switch,
-    authority_data,
-    leaf_end,
-    plan,
-    serving_data,
-)
 from webhook.certificates.status import CONFIGURATIONS, CertificateSnapshot, StoredCertificate, read_snapshot
 from webhook.certificates.x509 import fingerprint, new_authority, new_leaf
 from webhook.cluster import requests
@@ -61,7 +42,9 @@ from webhook.reconciler.writer import REFUSALS, Writer
 _TLS_TYPE = "kubernetes.io/tls"
 _BOTH = {"tls.crt": "", "tls.key": ""}
 
-Written = NewAuthority | Publish | ReleaseFields | Issue | Switch | Promote
+Written = (
+    renewal.NewAuthority | renewal.Publish | renewal.ReleaseFields | renewal.Issue | renewal.Switch | renewal.Promote
+)
 
 
 class CertificateWriting:
@@ -85,25 +68,30 @@ class CertificateWriting:
 
     async def do(self, action: Written, snapshot: CertificateSnapshot) -> None:
         """Carries out the write of a step."""
-        if isinstance(action, NewAuthority | Promote):
+        if isinstance(action, renewal.NewAuthority | renewal.Promote):
             await self._write_authority(action, snapshot)
-        elif isinstance(action, Issue | Switch):
+        elif isinstance(action, renewal.Issue | renewal.Switch):
             await self._write_leaf(action, snapshot)
-        elif isinstance(action, Publish):
+        elif isinstance(action, renewal.Publish):
             await self._publish(action)
         else:
             await self._disown(action)
 
-    async def _write_authority(self, action: NewAuthority | Promote, snapshot: CertificateSnapshot) -> None:
+    async def _write_authority(
+        self, action: renewal.NewAuthority | renewal.Promote, snapshot: CertificateSnapshot
+    ) -> None:
         authority = None
-        if isinstance(action, NewAuthority):
+        if isinstance(action, renewal.NewAuthority):
             # Each authority needs its own name: verifiers find an issuer by its name.
             name = f"rollcall authority {snapshot.now:%Y-%m-%d} {secrets.token_hex(4)}"
             authority = new_authority(name, snapshot.now, self._settings.ca_validity)
         await self._store(
-            CA_SECRET, authority_data(action, snapshot.stored, authority), snapshot, obeyed=authority is not None
+            CA_SECRET,
+            renewal.authority_data(action, snapshot.stored, authority),
+            snapshot,
+            obeyed=authority is not None,
         )
-        if isinstance(action, Promote):
+        if isinstance(action, renewal.Promote):
             self._metrics.rotations.labels(CA).inc()
             log.info("authority rotated", authority=fingerprint(action.authority.certificate))
         elif authority is not None:
@@ -111,16 +99,16 @@ class CertificateWriting:
             if action.repair:
                 await self._repaired(CA_SECRET, CA, f"the authority could not be used: {action.why}", snapshot)
 
-    async def _write_leaf(self, action: Issue | Switch, snapshot: CertificateSnapshot) -> None:
+    async def _write_leaf(self, action: renewal.Issue | renewal.Switch, snapshot: CertificateSnapshot) -> None:
         leaf = None
-        if isinstance(action, Issue):
-            until = leaf_end(action.signer, snapshot.now, self._settings)
+        if isinstance(action, renewal.Issue):
+            until = renewal.leaf_end(action.signer, snapshot.now, self._settings)
             leaf = new_leaf(action.signer, snapshot.stored.hosts, snapshot.now, until)
-        served = isinstance(action, Switch) or action.place == SERVED
-        await self._store(TLS_SECRET, serving_data(action, snapshot.stored, leaf), snapshot, obeyed=served)
+        served = isinstance(action, renewal.Switch) or action.place == renewal.SERVED
+        await self._store(TLS_SECRET, renewal.serving_data(action, snapshot.stored, leaf), snapshot, obeyed=served)
         if served and snapshot.stored.serving.pair is not None:
             self._metrics.rotations.labels(LEAF).inc()
-        if isinstance(action, Switch):
+        if isinstance(action, renewal.Switch):
             log.info("certificate switched", certificate=fingerprint(action.pair.certificate))
         elif leaf is not None:
             log.info(
@@ -150,14 +138,14 @@ class CertificateWriting:
         metadata.pop("managedFields", None)
         if obeyed:
             annotations = dict(mapping(metadata.get("annotations")))
-            annotations.pop(ROTATE_ANNOTATION, None)
+            annotations.pop(renewal.ROTATE_ANNOTATION, None)
             metadata["annotations"] = annotations
         if live.get("type") == _TLS_TYPE:
             encoded = {**_BOTH, **encoded}
         replaced = {**live, "metadata": metadata, "data": encoded}
         await self._writer.send("replace", SECRETS, key, requests.replace(SECRETS, replaced))
 
-    async def _publish(self, action: Publish) -> None:
+    async def _publish(self, action: renewal.Publish) -> None:
         configuration = action.configuration
         resource = CONFIGURATIONS[configuration.name]
         owner = (await self._client.get(requests.read(NAMESPACES.resource, self._namespace))).content
@@ -178,14 +166,14 @@ class CertificateWriting:
             },
             "webhooks": [{"name": hook.name, "clientConfig": {"caBundle": encoded}} for hook in configuration.hooks],
         }
-        request = requests.apply(resource, manifest, FIELD_MANAGER)
+        request = requests.apply(resource, manifest, renewal.FIELD_MANAGER)
         await self._writer.send("apply", resource, ("", configuration.name), request)
         self._metrics.bundles.inc()
 
-    async def _disown(self, action: ReleaseFields) -> None:
+    async def _disown(self, action: renewal.ReleaseFields) -> None:
         configuration = action.configuration
         resource = CONFIGURATIONS[configuration.name]
-        others = [manager for manager in configuration.managers if manager.get("manager") != FIELD_MANAGER]
+        others = [manager for manager in configuration.managers if manager.get("manager") != renewal.FIELD_MANAGER]
         operations: list[Manifest] = [
             {"op": "test", "path": "/metadata/uid", "value": configuration.uid},
             {"op": "test", "path": "/metadata/resourceVersion", "value": configuration.version},
@@ -271,7 +259,7 @@ class CertificateController:
         self._woken = asyncio.Event()
         self._proof, self._service = StableSince(clock=clock), StableSince(clock=clock)
         self._insistence = RewriteBackoff(clock=clock)
-        self._seen = SeenCertificates()
+        self._seen = renewal.SeenCertificates()
         self._failures = 0
         # The step being waited for and since when; and the last text logged about it.
         self._waiting = StableSince(clock=clock)
@@ -347,36 +335,36 @@ class CertificateController:
 
     def _forget(self) -> None:
         """Forgets observations: they may not stay true while another process leads."""
-        self._seen = SeenCertificates()
+        self._seen = renewal.SeenCertificates()
         self._proof.broken()
         self._service.broken()
 
     async def _step(self) -> float:
         snapshot = await read_snapshot(self._client, self._namespace, clock=self._clock)
         self._metrics.show(snapshot.stored)
-        action = plan(snapshot.stored, snapshot.now, self._seen, self._settings)
+        action = renewal.plan(snapshot.stored, snapshot.now, self._seen, self._settings)
         self._metrics.show_step(action.step)
         if not self._leads():
             raise NotLeading
-        if isinstance(action, Idle):
+        if isinstance(action, renewal.Idle):
             self._settled()
             return min(LOOK_SECONDS, max(1.0, (action.until - snapshot.now).total_seconds()))
-        if isinstance(action, ProbeTrust | CheckServers):
+        if isinstance(action, renewal.ProbeTrust | renewal.CheckServers):
             return await self._wait(action, snapshot)
         self._waiting.broken()
-        if isinstance(action, Publish):
+        if isinstance(action, renewal.Publish):
             name = action.configuration.name
             if rest := self._insistence.rest(name, action.bundle):
                 self._say(action.step, f"another writer keeps overwriting the caBundle of {name}")
                 return rest
             self._insistence.wrote(name, action.bundle)
         await self._writing.do(action, snapshot)
-        if isinstance(action, Promote):
+        if isinstance(action, renewal.Promote):
             self._forget()
         return 0.0
 
-    async def _wait(self, action: ProbeTrust | CheckServers, snapshot: CertificateSnapshot) -> float:
-        if isinstance(action, ProbeTrust):
+    async def _wait(self, action: renewal.ProbeTrust | renewal.CheckServers, snapshot: CertificateSnapshot) -> float:
+        if isinstance(action, renewal.ProbeTrust):
             what, streak = fingerprint(action.leaf), self._proof
             why = await unproven(self._access, self._transport, snapshot.stored, action.leaf, self._check)
         else:
@@ -390,7 +378,7 @@ class CertificateController:
             if streak.seen(what) >= self._settings.overlap.total_seconds():
                 self._seen = (
                     self._seen._replace(proven=what)
-                    if isinstance(action, ProbeTrust)
+                    if isinstance(action, renewal.ProbeTrust)
                     else self._seen._replace(served=what)
                 )
                 return 0.0
@@ -401,14 +389,14 @@ class CertificateController:
         if not self._leads():
             raise NotLeading
 
-    async def _tell(self, step: RotationStep, why: str, snapshot: CertificateSnapshot) -> None:
+    async def _tell(self, step: renewal.RotationStep, why: str, snapshot: CertificateSnapshot) -> None:
         """Reports what the step waits for: in the log when the reason changes, and by an event if it lasts."""
         self._say(step, why)
         if self._waiting.seen(step.value) >= PATIENCE_SECONDS:
             note = f"the rotation of the authority waits, and the present certificates keep working: {why}"
             await self._events.warn(snapshot.regarded(TLS_SECRET), CertificateReason.WAITING, note)
 
-    def _say(self, step: RotationStep, why: str) -> None:
+    def _say(self, step: renewal.RotationStep, why: str) -> None:
         if why != self._why:
             self._why = why
             log.info("certificates wait", step=step.value, why=why)

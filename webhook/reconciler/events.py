@@ -26,16 +26,7 @@ from webhook.cluster.client import Client
 from webhook.cluster.clock import MACHINE_CLOCK, Clock
 from webhook.cluster.logs import log, outline
 from webhook.errors import RequestFailed
-from webhook.gangs.hold_reasons import (
-    CertificateReason,
-    CheckReason,
-    ExceptionReason,
-    GangReason,
-    GroupReason,
-    RemedyReason,
-    ShareReason,
-    TopologyReason,
-)
+from webhook.gangs import hold_reasons
 from webhook.model.bounds import FairMemory
 from webhook.model.findings import Exceptions, RuleException, plain
 from webhook.model.grove import ClusterTopologyBinding, PodGang
@@ -90,17 +81,17 @@ class RegardedNamespace(NamedTuple):
 # What an event may be about, and its reason.
 Regarded = PodGang | ClusterTopologyBinding | CircledGroup | StoredCertificate | CheckedWorkload | RegardedNamespace
 Why = (
-    GangReason
-    | TopologyReason
-    | GroupReason
-    | CertificateReason
-    | CheckReason
-    | ExceptionReason
-    | RemedyReason
-    | ShareReason
+    hold_reasons.GangReason
+    | hold_reasons.TopologyReason
+    | hold_reasons.GroupReason
+    | hold_reasons.CertificateReason
+    | hold_reasons.CheckReason
+    | hold_reasons.ExceptionReason
+    | hold_reasons.RemedyReason
+    | hold_reasons.ShareReason
 )
 # Events that need no person.
-_NORMAL = frozenset({RemedyReason.BEGUN, RemedyReason.HELPED})
+_NORMAL = frozenset({hold_reasons.RemedyReason.BEGUN, hold_reasons.RemedyReason.HELPED})
 # A report is remembered by the uid of the object, the name of the gang (an object may have several), and the reason.
 _ReportKey = tuple[str, str, Why]
 
@@ -150,7 +141,7 @@ class Events:
 
     def _has_own(self, regarded: Regarded, reason: Why, now: float) -> bool:
         """Returns whether an object gets an event of its own: too many gangs of a namespace share one."""
-        if self._dry_run or not (isinstance(regarded, PodGang) and isinstance(reason, GangReason)):
+        if self._dry_run or not (isinstance(regarded, PodGang) and isinstance(reason, hold_reasons.GangReason)):
             return True
         return self.own.take(HeldCause(regarded.namespace, reason), now, REPEAT_SECONDS)
 
@@ -168,7 +159,7 @@ class Events:
             await self._written(requests.create(EVENTS, self._event(regarded, reason, note, apart)), reason, log_fields)
 
     async def say_of_many(
-        self, namespace: str, reason: GangReason, note: str, count: int, event: str | None
+        self, namespace: str, reason: hold_reasons.GangReason, note: str, count: int, event: str | None
     ) -> str | None:
         """Writes a Warning about so many gangs of a namespace, or continues `event`, of which the API server lets only
         the series change. Returns the event's name; None if there is none.
@@ -213,7 +204,7 @@ class Events:
         self._metrics.events.labels(reason.value).inc()
         return None
 
-    def well(self, regarded: Regarded, reasons: Iterable[Why] = GangReason) -> None:
+    def well(self, regarded: Regarded, reasons: Iterable[Why] = hold_reasons.GangReason) -> None:
         """Forgets the reports for these reasons, because the problem is solved: the next one is reported at once."""
         for reason in reasons:
             self._said.drop(_report_key(regarded, reason))
@@ -334,7 +325,7 @@ class ExceptionWatch:
         self._clock = clock
         self._in_force: set[str] | None = None
         # On which day each end was last announced, by exception, namespace and reason.
-        self._told: dict[tuple[str, str, ExceptionReason], date] = {}
+        self._told: dict[tuple[str, str, hold_reasons.ExceptionReason], date] = {}
 
     async def run(self) -> None:
         """Compares the ends with the time until cancelled."""
@@ -349,7 +340,7 @@ class ExceptionWatch:
             # Also if one is in force again: the date was wrong, and has been set back.
             self._changed()
         self._in_force = in_force
-        for ended in [key for key in self._told if key[0] in in_force and key[2] is ExceptionReason.ENDED]:
+        for ended in [key for key in self._told if key[0] in in_force and key[2] is hold_reasons.ExceptionReason.ENDED]:
             del self._told[ended]
         if not self._leads():
             return
@@ -365,18 +356,20 @@ class ExceptionWatch:
             regarded = RegardedNamespace(namespace, APPLY_EXCEPTION)
             await self._events.say(regarded, reason, _note(exception, now), apart=exception.name)
 
-    def _is_untold(self, exception: RuleException, namespace: str, reason: ExceptionReason, now: datetime) -> bool:
+    def _is_untold(
+        self, exception: RuleException, namespace: str, reason: hold_reasons.ExceptionReason, now: datetime
+    ) -> bool:
         """Returns whether an end is to be announced: once a day before, and once afterwards."""
         if self._only not in {None, namespace}:
             return False
         announced = self._told.get((exception.name, namespace, reason))
-        return announced is None or (reason is ExceptionReason.ENDS_SOON and announced != now.date())
+        return announced is None or (reason is hold_reasons.ExceptionReason.ENDS_SOON and announced != now.date())
 
 
-def _due(exception: RuleException, now: datetime) -> ExceptionReason | None:
+def _due(exception: RuleException, now: datetime) -> hold_reasons.ExceptionReason | None:
     if exception.has_ended(now):
-        return ExceptionReason.ENDED
-    return ExceptionReason.ENDS_SOON if exception.ends_soon(now) else None
+        return hold_reasons.ExceptionReason.ENDED
+    return hold_reasons.ExceptionReason.ENDS_SOON if exception.ends_soon(now) else None
 
 
 def _note(exception: RuleException, now: datetime) -> str:
@@ -462,7 +455,7 @@ class HeldBack:
         for namespace, bounds in islice(lasting.items(), SHARE_EVENTS_A_LOOK):
             self._told[namespace] = now
             regarded = RegardedNamespace(namespace, WRITE_GANG_OBJECTS)
-            await events.say(regarded, ShareReason.HELD_BACK, _share_note(namespace, bounds))
+            await events.say(regarded, hold_reasons.ShareReason.HELD_BACK, _share_note(namespace, bounds))
 
 
 def _share_note(namespace: str, bounds: list[SharedBound]) -> str:

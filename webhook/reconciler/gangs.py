@@ -16,32 +16,12 @@ from webhook.cluster.cluster_facts import LiveFacts
 from webhook.cluster.logs import log, outline
 from webhook.config.settings import Settings
 from webhook.errors import FactsUnavailable, Inexpressible, NotLeading, RequestFailed
+from webhook.gangs import object_plan
 from webhook.gangs.hold_reasons import GangReason
 from webhook.gangs.key import GangKey, objects_of
 from webhook.gangs.members import GangPod
-from webhook.gangs.object_plan import (
-    UNWANTED,
-    GangPlan,
-    SkipReason,
-    add_digest,
-    holds,
-    include_replaced,
-    is_in_step,
-    left_behind,
-    other_owner,
-    plan,
-)
 from webhook.gangs.stores import Store, Stores
-from webhook.model.gang_objects import (
-    RAISED_ANNOTATION,
-    Frozen,
-    Stage,
-    is_raised,
-    is_restored,
-    living_gang,
-    raised_at,
-    unrestored,
-)
+from webhook.model import gang_objects
 from webhook.model.grove import PodGang
 from webhook.model.keys import Api, ObjectKey
 from webhook.model.projections import POD_GANGS, key_of
@@ -73,7 +53,7 @@ class _DesiredObject(NamedTuple):
     @property
     def changes(self) -> bool:
         """Whether the spec of an existing object changes."""
-        return self.live is not None and not holds(self.manifest["spec"], self.live.get("spec"))
+        return self.live is not None and not object_plan.holds(self.manifest["spec"], self.live.get("spec"))
 
 
 class ClusterGangs(Protocol):
@@ -108,7 +88,7 @@ class GangReconciler:
         writer: Writer,
         events: Events,
         metrics: ReconcilerMetrics,
-        stage: Callable[[PodGang], Awaitable[Stage]],
+        stage: Callable[[PodGang], Awaitable[gang_objects.Stage]],
         gangs: ClusterGangs,
         look_later: Callable[[GangKey, float], None],
         *,
@@ -165,7 +145,7 @@ class GangReconciler:
         if podgang is None:
             return await (self._gone(key) if key.workload else self._missing(key))
         try:
-            planned = plan(podgang, self._live.facts, self._settings, empty=self._known.is_empty(podgang))
+            planned = object_plan.plan(podgang, self._live.facts, self._settings, empty=self._known.is_empty(podgang))
         except Inexpressible as refusal:
             if refusal.unjudged and not refusal.findings:
                 raise FactsUnavailable(str(refusal), refusal.outline) from None
@@ -174,12 +154,12 @@ class GangReconciler:
         except Malformed as error:
             await self._events.warn(podgang, GangReason.INEXPRESSIBLE, f"it cannot be read: {error}")
             return "inexpressible", None
-        if isinstance(planned, SkipReason):
+        if isinstance(planned, object_plan.SkipReason):
             self._metrics.asides.labels(planned.value).inc()
-            if planned in {SkipReason.GROVE, SkipReason.EXTERNAL}:
+            if planned in {object_plan.SkipReason.GROVE, object_plan.SkipReason.EXTERNAL}:
                 # The writer of the objects holds the pods until they exist.
                 await self._open(key, podgang)
-            pruned = await self._prune(podgang, (), self._kinds(())) if planned in UNWANTED else 0
+            pruned = await self._prune(podgang, (), self._kinds(())) if planned in object_plan.UNWANTED else 0
             return ("written" if pruned else "inStep"), None
         return await self._make(key, podgang, planned)
 
@@ -239,21 +219,23 @@ class GangReconciler:
             longest = max(longest, unseen_seconds(live, now, shows=shows, shown=shown))
         return longest
 
-    async def _make(self, key: GangKey, podgang: PodGang, planned: GangPlan) -> tuple[str, float | None]:
+    async def _make(self, key: GangKey, podgang: PodGang, planned: object_plan.GangPlan) -> tuple[str, float | None]:
         objects = await self._desired_objects(planned, podgang)
         for desired in objects:
             if desired.live is None:
                 continue
-            if desired.live["metadata"].get("deletionTimestamp") is not None or left_behind(desired.live, podgang):
+            if desired.live["metadata"].get("deletionTimestamp") is not None or object_plan.left_behind(
+                desired.live, podgang
+            ):
                 return "waiting", LOOK_AGAIN_SECONDS
-            if (owner := other_owner(desired.live, podgang)) is not None:
+            if (owner := object_plan.other_owner(desired.live, podgang)) is not None:
                 kind, name = desired.live["kind"], desired.live["metadata"]["name"]
                 note = f"{kind} {name} belongs to {owner}, so no object of this gang is written; delete or rename it"
                 await self._events.warn(podgang, GangReason.CONFLICT, note)
                 return "conflict", LOOK_AGAIN_SECONDS
         kinds = self._kinds(planned.profile.backend.gang_kinds(self._live.facts))
         existing = [live for store in kinds for live in store.owned_by(podgang.owners, objects_of(podgang))]
-        living = include_replaced(existing, [desired.live for desired in objects])
+        living = object_plan.include_replaced(existing, [desired.live for desired in objects])
         frozen = planned.profile.backend.frozen([desired.manifest for desired in objects], living)
         try:
             if frozen is not None and (done := await self._reshape(podgang, frozen, objects)) is not None:
@@ -269,7 +251,7 @@ class GangReconciler:
         await self._open(key, podgang, objects, shows=planned.profile.backend.shows_raises)
         return ("written" if written or pruned else "inStep"), None
 
-    async def _desired_objects(self, planned: GangPlan, podgang: PodGang) -> list[_DesiredObject]:
+    async def _desired_objects(self, planned: object_plan.GangPlan, podgang: PodGang) -> list[_DesiredObject]:
         backend = planned.profile.backend
         stores = [self._stores.store_for(desired) for desired in planned.objects]
         pairs = zip(stores, planned.objects, strict=True)
@@ -277,23 +259,25 @@ class GangReconciler:
         settled = backend.settle(planned.objects, [live for live in live_objects if live is not None])
         present = podgang.present() if None in live_objects else None
         # Without pods on nodes there is nothing to protect: the next pods are a whole gang again.
-        whole = any(map(is_restored, live_objects)) and await self._stage(podgang) < Stage.BOUND
+        whole = (
+            any(map(gang_objects.is_restored, live_objects)) and await self._stage(podgang) < gang_objects.Stage.BOUND
+        )
         objects = []
         for store, desired, live in zip(stores, settled, live_objects, strict=True):
-            adopted = backend.adopt(desired, unrestored(live) if whole else live)
+            adopted = backend.adopt(desired, gang_objects.unrestored(live) if whole else live)
             if live is None and present is not None:
                 adopted = backend.restore(adopted, present)
-            objects.append(_DesiredObject(store, add_digest(adopted), live))
+            objects.append(_DesiredObject(store, object_plan.add_digest(adopted), live))
         return objects
 
     async def _reshape(
-        self, podgang: PodGang, frozen: Frozen, objects: Sequence[_DesiredObject]
+        self, podgang: PodGang, frozen: gang_objects.Frozen, objects: Sequence[_DesiredObject]
     ) -> tuple[str, float | None] | None:
         """Reports that the gang is too far along for this change, or deletes what blocks it; None if it may be written
         now. Nothing is deleted if the API server would refuse a change of the objects that stay.
         """
-        if frozen.until < Stage.BOUND and await self._stage(podgang) > frozen.until:
-            some = "is on a node" if frozen.until is Stage.WAITING else "exists"
+        if frozen.until < gang_objects.Stage.BOUND and await self._stage(podgang) > frozen.until:
+            some = "is on a node" if frozen.until is gang_objects.Stage.WAITING else "exists"
             note = (
                 f"{frozen.what}: {frozen.why}, so no object of this gang is written while any of its pods {some}; "
                 f"undo the change, or delete and recreate the {podgang.workload_kind}"
@@ -316,7 +300,11 @@ class GangReconciler:
         If it refused a later object, a running gang would be left with half of its change. A new gang is not affected:
         it starts only when it has all its objects.
         """
-        due = [desired for desired in objects if desired.live is None or not is_in_step(desired.manifest, desired.live)]
+        due = [
+            desired
+            for desired in objects
+            if desired.live is None or not object_plan.is_in_step(desired.manifest, desired.live)
+        ]
         for desired in due if len(due) > 1 else ():
             if desired.changes and desired.live is not None and desired.live["metadata"]["uid"] not in going:
                 await self._writer.rehearse(desired.store.resource, desired.manifest)
@@ -339,12 +327,12 @@ class GangReconciler:
 
     async def _step(self, desired: _DesiredObject) -> bool:
         store, manifest, live = desired
-        if live is not None and is_in_step(manifest, live):
+        if live is not None and object_plan.is_in_step(manifest, live):
             return False
-        raised = live is not None and is_raised(manifest["spec"], live.get("spec"))
+        raised = live is not None and gang_objects.is_raised(manifest["spec"], live.get("spec"))
         # The time is in each write of the raise, so that it outlives this process.
-        at = self._clock.now().isoformat(timespec="microseconds") if raised else raised_at(live)
-        time = {} if at is None else {RAISED_ANNOTATION: at}
+        at = self._clock.now().isoformat(timespec="microseconds") if raised else gang_objects.raised_at(live)
+        time = {} if at is None else {gang_objects.RAISED_ANNOTATION: at}
         metadata = manifest["metadata"]
         dated = {**manifest, "metadata": {**metadata, "annotations": metadata["annotations"] | time}}
         store.put(await self._writer.apply(store.resource, dated), raised=raised)
@@ -371,5 +359,5 @@ class GangReconciler:
 
 def _is_moved(live: Manifest) -> bool:
     """Returns whether Rollcall made the object and a PodCliqueSet owns it."""
-    gang = living_gang(live)
+    gang = gang_objects.living_gang(live)
     return gang is not None and gang.moved

@@ -29,17 +29,8 @@ from webhook.gangs.hold_reasons import GangReason, HoldReason
 from webhook.gangs.key import GangKey, Grouping
 from webhook.model.grove import PodGang
 from webhook.model.reading import Malformed
+from webhook.reconciler import held_gangs
 from webhook.reconciler.events import REPEAT_SECONDS, Events
-from webhook.reconciler.held_gangs import (
-    EventPace,
-    HealthJudgement,
-    HeldBackNote,
-    HeldGangs,
-    Series,
-    Turns,
-    judgement_of,
-    not_noted,
-)
 from webhook.reconciler.metrics import ReconcilerMetrics
 from webhook.reconciler.remedies import EscapeDeletion, Remedies
 
@@ -299,7 +290,7 @@ class HealthWatch:
         losses: Losses | None = None,
         strangers: StrangerWatch | None = None,
         has_turn: Callable[[GangKey], bool] = lambda _: False,
-        held_back: HeldBackNote = not_noted,
+        held_back: held_gangs.HeldBackNote = held_gangs.not_noted,
         clock: Clock = MACHINE_CLOCK,
     ) -> None:
         """`fits` judges whether gangs have room, as far as `health` asks it. `losses` adds to the health of a gang what
@@ -319,16 +310,16 @@ class HealthWatch:
         self._held_back = held_back
         self._clock = clock
         # Gangs that changed, and gangs that may have another reason now.
-        self._marked: Turns[GangKey] = Turns()
-        self._again: Turns[GangKey] = Turns()
+        self._marked: held_gangs.Turns[GangKey] = held_gangs.Turns()
+        self._again: held_gangs.Turns[GangKey] = held_gangs.Turns()
         # Where the gangs that have not started are to be judged again; None is everywhere.
         self._held_in: set[str | None] = set()
-        self._known: dict[GangKey, HealthJudgement] = {}
+        self._known: dict[GangKey, held_gangs.HealthJudgement] = {}
         # Those that have not started, by namespace; and those of them that wait for room, or may do so.
         self._waiting: Grouping[GangKey, str] = Grouping()
         self._for_room: set[GangKey] = set()
         # What is to be reported.
-        self._held = HeldGangs(events.own)
+        self._held = held_gangs.HeldGangs(events.own)
         # How often each part of a look failed.
         self._faults: Counter[str] = Counter()
 
@@ -340,7 +331,7 @@ class HealthWatch:
         """Judges the gangs of a namespace, or all, again that have not started: their reasons may have passed."""
         self._held_in.add(namespace)
 
-    def judgement(self, key: GangKey) -> HealthJudgement | None:
+    def judgement(self, key: GangKey) -> held_gangs.HealthJudgement | None:
         """Returns the last judgement of a gang."""
         return self._known.get(key)
 
@@ -419,7 +410,7 @@ class HealthWatch:
         return self._fits is None or self._fits.has_left
 
     def _taken(
-        self, turns: Turns[GangKey], most: int, later: list[GangKey], may: Callable[[], bool]
+        self, turns: held_gangs.Turns[GangKey], most: int, later: list[GangKey], may: Callable[[], bool]
     ) -> Iterator[GangKey]:
         """Takes at most so many gangs while they `may` be judged; `later` those about to be written."""
         for _ in range(min(len(turns), most)):
@@ -480,7 +471,7 @@ class HealthWatch:
             self._forget(key)
             return
         held = _last_held(health, None if before is None else before.held)
-        now = self._known[key] = judgement_of(_add_last_hold(health, held), held)
+        now = self._known[key] = held_gangs.judgement_of(_add_last_hold(health, held), held)
         self._count(now, 1)
         waits = bool(now.obstacles) and now.state is not GangState.EMPTY
         self._waiting.move(key, key.namespace if waits else None)
@@ -502,7 +493,7 @@ class HealthWatch:
         self._for_room.discard(key)
         self._held.drop(key, self._clock.monotonic())
 
-    def _count(self, judgement: HealthJudgement, by: int) -> None:
+    def _count(self, judgement: held_gangs.HealthJudgement, by: int) -> None:
         scheduler = self._metrics.scheduler(judgement.scheduler)
         self._metrics.gangs.labels(scheduler, judgement.word).inc(by)
         if judgement.never is not None:
@@ -512,8 +503,8 @@ class HealthWatch:
 
     async def _tell(self) -> None:
         now = self._clock.monotonic()
-        for due in self._held.due(now, EventPace(SETTLE_SECONDS, REPEAT_SECONDS), EVENTS_A_LOOK):
-            if isinstance(due, Series):
+        for due in self._held.due(now, held_gangs.EventPace(SETTLE_SECONDS, REPEAT_SECONDS), EVENTS_A_LOOK):
+            if isinstance(due, held_gangs.Series):
                 note = _note_of_many(due, [(key.name, self._known[key]) for key in due.examples])
                 event = await self._events.say_of_many(*due.cause, note, due.number, due.event)
                 self._held.written(due, event, now)
@@ -525,7 +516,7 @@ class HealthWatch:
                     await self._events.say(podgang, judgement.obstacles[0].reason, _note(judgement))
 
 
-def _names_unowned(judgement: HealthJudgement) -> bool:
+def _names_unowned(judgement: held_gangs.HealthJudgement) -> bool:
     return any(obstacle.reason is GangReason.UNOWNED for obstacle in judgement.obstacles)
 
 
@@ -550,7 +541,7 @@ def _add_last_hold(health: GangHealth, held: HoldReason | None) -> GangHealth:
     return replace(health, obstacles=tuple(whole))
 
 
-def _note(judgement: HealthJudgement) -> str:
+def _note(judgement: held_gangs.HealthJudgement) -> str:
     first, *others = judgement.obstacles
     if first.reason is GangReason.LOST_MEMBERS:
         more = f" (also: {', '.join(dict.fromkeys(other.reason.value for other in others))})" if others else ""
@@ -575,7 +566,7 @@ _OF_MANY = {
 }
 
 
-def _note_of_many(series: Series, examples: Sequence[tuple[str, HealthJudgement]]) -> str:
+def _note_of_many(series: held_gangs.Series, examples: Sequence[tuple[str, held_gangs.HealthJudgement]]) -> str:
     """Returns the note of a series, which stays while its number changes, with its examples."""
     name, first = examples[0]
     names = sentence_list([name for name, _ in examples])

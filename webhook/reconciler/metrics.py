@@ -23,18 +23,9 @@ from webhook.cluster.watch import Watch
 from webhook.config.settings import Profile
 from webhook.errors import FactsUnavailable, RequestFailed
 from webhook.fit.verdict import FitFamily, FitScope
+from webhook.gangs import hold_reasons
 from webhook.gangs.escapes import DELETABLE, Escape
 from webhook.gangs.health import GangState
-from webhook.gangs.hold_reasons import (
-    CertificateReason,
-    CheckReason,
-    ExceptionReason,
-    GangReason,
-    GroupReason,
-    RemedyReason,
-    ShareReason,
-    TopologyReason,
-)
 from webhook.gangs.key import POD_GANG
 from webhook.gangs.members import LossCause
 from webhook.gangs.object_plan import SkipReason
@@ -257,7 +248,7 @@ class ReconcilerMetrics(Exposition):
     def _begin(self, profiles: Mapping[str, Profile]) -> None:
         """Exposes every label from the start, so that a first increase is seen."""
         for scheduler in self.schedulers:
-            for health in (*GangState, *GangReason):
+            for health in (*GangState, *hold_reasons.GangReason):
                 self.gangs.labels(scheduler, health.value)
             for scope, family in product(FitScope, FitFamily):
                 self.never.labels(scheduler, scope.label, family.value)
@@ -268,14 +259,14 @@ class ReconcilerMetrics(Exposition):
             for escape in Escape:
                 self.escaped.labels(scheduler, escape.value)
         reasons = (
-            *GangReason,
-            *TopologyReason,
-            *GroupReason,
-            *CertificateReason,
-            *CheckReason,
-            *ExceptionReason,
-            *RemedyReason,
-            *ShareReason,
+            *hold_reasons.GangReason,
+            *hold_reasons.TopologyReason,
+            *hold_reasons.GroupReason,
+            *hold_reasons.CertificateReason,
+            *hold_reasons.CheckReason,
+            *hold_reasons.ExceptionReason,
+            *hold_reasons.RemedyReason,
+            *hold_reasons.ShareReason,
         )
         for counter, values in (
             (self.deleted, DELETABLE),
@@ -292,7 +283,7 @@ class ReconcilerMetrics(Exposition):
             self.writes.labels(kind, action)
         for name, profile in profiles.items():
             if profile.backend.topology_kind is not None:
-                for problem in TopologyReason:
+                for problem in hold_reasons.TopologyReason:
                     self.topologies.labels(name, problem.value)
 
     def watch(self, cluster: LiveFacts, kinds: Iterable[Api], watches: Callable[[], Iterable[Watch]]) -> None:

@@ -22,19 +22,8 @@ from webhook.model.admission_request import Request, Verdict
 from webhook.model.facts import ClusterFacts
 from webhook.model.findings import cut
 from webhook.model.workload_record import OPTED_OUT
+from webhook.server import intake
 from webhook.server.admission_review import MAX_WARNING_BYTES, Decision, Deliberation, Question, budget
-from webhook.server.intake import (
-    JSON,
-    Carrier,
-    ClientGone,
-    Upload,
-    answer,
-    caller_of,
-    carrier_of,
-    plain,
-    read_body,
-    small_body,
-)
 from webhook.server.lane import Turn
 from webhook.server.large_review import LargeReview, memory_of
 from webhook.server.shadows import ENDPOINT, Moment
@@ -66,7 +55,7 @@ class AdmissionEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one call."""
         if scope["method"] != "POST":
-            await plain(send, 405, "only POST is answered here", (b"allow", b"POST"))
+            await intake.plain(send, 405, "only POST is answered here", (b"allow", b"POST"))
             return
         self._state.in_flight += 1
         try:
@@ -74,16 +63,16 @@ class AdmissionEndpoint:
                 status, body, outcome = await self._traced(scope, receive)
             else:
                 status, body, outcome = await self._answer(scope, receive)
-        except ClientGone:
+        except intake.ClientGone:
             self._calls["gone"].inc()
             return
         finally:
             self._state.in_flight -= 1
         self._calls[outcome].inc()
         if status == HTTPStatus.OK:
-            await answer(send, status, body, JSON)
+            await intake.answer(send, status, body, intake.JSON)
         else:
-            await plain(send, status, body.decode())
+            await intake.plain(send, status, body.decode())
 
     async def _traced(self, scope: Scope, receive: Receive) -> Answer:
         about = {"rollcall.endpoint": self._name}
@@ -99,8 +88,8 @@ class AdmissionEndpoint:
         try:
             seconds = budget(scope["query_string"])
             deadline = self._clock.monotonic() + seconds
-            carrier = carrier_of(scope)
-            body = await small_body(scope, receive, carrier, SMALL_BYTES)
+            carrier = intake.carrier_of(scope)
+            body = await intake.small_body(scope, receive, carrier, SMALL_BYTES)
             if body is not None and _is_small(body):
                 answer = await self._verdict(body, deadline, carrier)
             else:
@@ -118,7 +107,7 @@ class AdmissionEndpoint:
         except FactsUnavailable as error:
             log.warning("not decided", endpoint=self._name, why=outline(error))
             return 500, str(error).encode(), "failed"
-        except ClientGone:
+        except intake.ClientGone:
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is, it is our fault and no verdict
             log.exception("failed", endpoint=self._name)
@@ -130,27 +119,27 @@ class AdmissionEndpoint:
         """Answers a review that arrives in parts or is large: its bytes are charged to the intake. Its body is read
         here, unless it is given.
         """
-        with self._state.intake.upload(carrier_of(scope)) as upload:
+        with self._state.intake.upload(intake.carrier_of(scope)) as upload:
             if body is None:
-                body = await read_body(scope, receive, upload, seconds)
+                body = await intake.read_body(scope, receive, upload, seconds)
             else:
                 upload.receive(len(body))
             if not _is_small(body):
                 return await self._lane_answer(body, deadline, scope, receive, upload.moved())
-        return await self._verdict(body, deadline, carrier_of(scope))
+        return await self._verdict(body, deadline, intake.carrier_of(scope))
 
     async def _lane_answer(
-        self, body: bytes, deadline: float, scope: Scope, receive: Receive, upload: Upload
+        self, body: bytes, deadline: float, scope: Scope, receive: Receive, upload: intake.Upload
     ) -> Answer:
         async def work(turn: Turn) -> Answer:
             await upload.decode(self._state.share_of_intake(memory_of(len(body))), deadline - self._clock.monotonic())
             return await self._large_verdict(body, deadline, turn)
 
         return await self._state.reviews.run(
-            work, size=len(body), caller=caller_of(scope), deadline=deadline, receive=receive, done=upload.close
+            work, size=len(body), caller=intake.caller_of(scope), deadline=deadline, receive=receive, done=upload.close
         )
 
-    async def _verdict(self, body: bytes, deadline: float, carrier: Carrier) -> Answer:
+    async def _verdict(self, body: bytes, deadline: float, carrier: intake.Carrier) -> Answer:
         """Judges a small review. It is judged at once, so its body is charged to the intake only if it must wait for
         live reads.
         """

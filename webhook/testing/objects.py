@@ -22,19 +22,7 @@ from webhook.model.gang_objects import MANAGED_BY_ROLLCALL, living_gang
 from webhook.model.grove import PodGang
 from webhook.model.keys import Api, Record
 from webhook.model.reading import Malformed, Manifest
-from webhook.testing.strategies import (
-    SHORT_NAMES,
-    Place,
-    damaged,
-    demanding_gangs,
-    gang_pairs,
-    leaves,
-    long_gangs,
-    member,
-    plain_gangs,
-    podgang,
-    shown,
-)
+from webhook.testing import strategies
 from webhook.testing.suite import GENERATED, Configuration, InstalledBackend, Suite, require
 from webhook.workloads.opted_in_gang import GANG_LABEL
 
@@ -52,7 +40,7 @@ class ObjectChecks(Suite):
 
     def test_a_gang_that_asks_for_nothing_special_is_expressed(self, configuration: Configuration) -> None:
         installed = self.installed(configuration)
-        gang = PodGang(podgang("demo-0", member("demo-0-worker", 2, 2)))
+        gang = PodGang(strategies.podgang("demo-0", strategies.member("demo-0-worker", 2, 2)))
         try:
             installed.backend.gang_objects(gang, Record(self.backend.name), installed.facts)
         except Inexpressible as error:
@@ -60,7 +48,7 @@ class ObjectChecks(Suite):
             raise AssertionError(f"{wrong}; set `facts` to those of a cluster in which it can") from error
 
     @GENERATED
-    @given(gang=demanding_gangs())
+    @given(gang=strategies.demanding_gangs())
     def test_a_gang_is_expressed_as_a_whole_or_refused_with_a_reason(
         self, configuration: Configuration, gang: Manifest
     ) -> None:
@@ -80,7 +68,7 @@ class ObjectChecks(Suite):
             raise AssertionError(f"{wrong}; raise Inexpressible for what the scheduler cannot express") from error
 
     @GENERATED
-    @given(gang=plain_gangs() | demanding_gangs())
+    @given(gang=strategies.plain_gangs() | strategies.demanding_gangs())
     def test_gang_objects_are_the_same_every_time_and_leave_the_podgang_as_it_is(
         self, configuration: Configuration, gang: Manifest
     ) -> None:
@@ -106,7 +94,7 @@ class ObjectChecks(Suite):
         )
 
     @GENERATED
-    @given(gang=plain_gangs())
+    @given(gang=strategies.plain_gangs())
     def test_gang_objects_belong_to_their_podgang(self, configuration: Configuration, gang: Manifest) -> None:
         expected = gang["metadata"]
         for manifest in self.installed(configuration).objects(gang) or []:
@@ -136,7 +124,7 @@ class ObjectChecks(Suite):
             require(not written, f"{title} sets {', '.join(written)}", "leave out fields that other writers set")
 
     @GENERATED
-    @given(gang=plain_gangs())
+    @given(gang=strategies.plain_gangs())
     def test_a_pod_names_an_object_that_is_written_for_it(self, configuration: Configuration, gang: Manifest) -> None:
         installed = self.installed(configuration)
         names = {manifest["metadata"]["name"] for manifest in installed.objects(gang) or []}
@@ -146,7 +134,7 @@ class ObjectChecks(Suite):
             place = installed.member(gang["metadata"]["name"], podgroup["name"], Record(self.backend.name))
             changes = installed.backend.prepare_pod(place)
             holders = (changes.labels, changes.annotations, changes.default_fields)
-            values = {value for _, value in leaves(holders)}
+            values = {value for _, value in strategies.leaves(holders)}
             require(
                 not names.isdisjoint(values),
                 f"the pods of {podgroup['name']} name none of the objects written ({', '.join(sorted(names))})",
@@ -154,7 +142,7 @@ class ObjectChecks(Suite):
             )
 
     @GENERATED
-    @given(gang=plain_gangs(SHORT_NAMES))
+    @given(gang=strategies.plain_gangs(strategies.SHORT_NAMES))
     def test_a_renamed_podgang_keeps_its_objects(self, configuration: Configuration, gang: Manifest) -> None:
         """Grove renames PodGangs while their pods run, and in most pods the name of the group cannot be changed."""
         installed, first = self.installed(configuration), gang["metadata"]["name"]
@@ -179,7 +167,7 @@ class ObjectChecks(Suite):
             )
 
     @GENERATED
-    @given(gang=plain_gangs(SHORT_NAMES))
+    @given(gang=strategies.plain_gangs(strategies.SHORT_NAMES))
     def test_the_gang_of_each_member_is_found_in_the_gang_heads(
         self, configuration: Configuration, gang: Manifest
     ) -> None:
@@ -198,20 +186,20 @@ class ObjectChecks(Suite):
         )
 
     @GENERATED
-    @given(gang=plain_gangs())
+    @given(gang=strategies.plain_gangs())
     def test_an_object_comes_after_those_that_it_refers_to(self, configuration: Configuration, gang: Manifest) -> None:
         objects = self.installed(configuration).objects(gang) or []
         for index, manifest in enumerate(objects):
-            for place, value in leaves(manifest.get("spec", {})):
+            for place, value in strategies.leaves(manifest.get("spec", {})):
                 later = [other for other in _referred(place, value, objects) if other > index]
                 require(
                     not later,
-                    f"{_title(manifest)} refers by spec.{shown(place)} to an object that comes after it",
+                    f"{_title(manifest)} refers by spec.{strategies.shown(place)} to an object that comes after it",
                     "list the objects in the order of creation",
                 )
 
     @GENERATED
-    @given(long=long_gangs(), demanding=demanding_gangs())
+    @given(long=strategies.long_gangs(), demanding=strategies.demanding_gangs())
     def test_names_and_labels_are_legal_however_long_the_podgang_s_are(
         self, configuration: Configuration, long: Manifest, demanding: Manifest
     ) -> None:
@@ -236,7 +224,7 @@ class ObjectChecks(Suite):
                 )
 
     @GENERATED
-    @given(gang=plain_gangs(), random=st.randoms(use_true_random=False))
+    @given(gang=strategies.plain_gangs(), random=st.randoms(use_true_random=False))
     def test_names_depend_neither_on_the_order_of_members_nor_on_uids(
         self, configuration: Configuration, gang: Manifest, random: Any
     ) -> None:
@@ -252,7 +240,7 @@ class ObjectChecks(Suite):
         )
 
     @GENERATED
-    @given(pair=gang_pairs())
+    @given(pair=strategies.gang_pairs())
     def test_no_two_podgangs_share_an_object(
         self, configuration: Configuration, pair: tuple[Manifest, Manifest]
     ) -> None:
@@ -294,7 +282,7 @@ def _identities(installed: InstalledBackend, gang: Manifest) -> set[tuple[str, s
     return {_identity(manifest) for manifest in installed.objects(gang) or []}
 
 
-def _referred(place: Place, value: object, objects: list[Manifest]) -> list[int]:
+def _referred(place: strategies.Place, value: object, objects: list[Manifest]) -> list[int]:
     """Returns which objects the value at `place` refers to, if its field name shows that it is a reference.
 
     `fooName` refers to a Foo if there are any, else to any object with that name. The name of a template is the name of
@@ -318,13 +306,13 @@ class AdoptionChecks(Suite):
     """`adopt`."""
 
     @GENERATED
-    @given(gang=plain_gangs(), data=st.data())
+    @given(gang=strategies.plain_gangs(), data=st.data())
     def test_adoption_survives_any_live_object(
         self, configuration: Configuration, gang: Manifest, data: st.DataObject
     ) -> None:
         installed = self.installed(configuration)
         for desired in installed.objects(gang) or []:
-            for live in (None, {}, {"spec": None}, {"metadata": None}, data.draw(damaged(desired))):
+            for live in (None, {}, {"spec": None}, {"metadata": None}, data.draw(strategies.damaged(desired))):
                 desired_copy, live_copy = deepcopy(desired), deepcopy(live)
                 try:
                     installed.backend.adopt(desired_copy, live_copy)
@@ -341,13 +329,13 @@ class AdoptionChecks(Suite):
                 )
 
     @GENERATED
-    @given(gang=plain_gangs(), data=st.data())
+    @given(gang=strategies.plain_gangs(), data=st.data())
     def test_adoption_keeps_whose_an_object_is_and_writes_no_status(
         self, configuration: Configuration, gang: Manifest, data: st.DataObject
     ) -> None:
         installed = self.installed(configuration)
         for desired in installed.objects(gang) or []:
-            live = data.draw(st.none() | damaged(desired))
+            live = data.draw(st.none() | strategies.damaged(desired))
             adopted = _adopted(installed.backend, desired, live)
             if adopted is None:
                 continue
@@ -368,13 +356,13 @@ class AdoptionChecks(Suite):
             )
 
     @GENERATED
-    @given(gang=plain_gangs(), data=st.data())
+    @given(gang=strategies.plain_gangs(), data=st.data())
     def test_adoption_has_settled_after_one_step(
         self, configuration: Configuration, gang: Manifest, data: st.DataObject
     ) -> None:
         backend = self.installed(configuration).backend
         for desired in self.installed(configuration).objects(gang) or []:
-            live = data.draw(st.none() | damaged(desired))
+            live = data.draw(st.none() | strategies.damaged(desired))
             once = _adopted(backend, desired, live)
             if once is None:
                 continue
@@ -390,7 +378,7 @@ class AdoptionChecks(Suite):
             )
 
     @GENERATED
-    @given(gang=plain_gangs(), data=st.data())
+    @given(gang=strategies.plain_gangs(), data=st.data())
     def test_settling_keeps_the_kinds_of_a_gang_and_changes_nothing_of_a_new_one(
         self, configuration: Configuration, gang: Manifest, data: st.DataObject
     ) -> None:
@@ -402,7 +390,7 @@ class AdoptionChecks(Suite):
             "change only what existing objects have decided",
         )
         live = [
-            _seen(manifest, data.draw(damaged(manifest)))
+            _seen(manifest, data.draw(strategies.damaged(manifest)))
             for manifest in installed.written(gang)
             if data.draw(st.booleans())
         ]
@@ -422,7 +410,7 @@ class AdoptionChecks(Suite):
         )
 
     @GENERATED
-    @given(gang=plain_gangs(), data=st.data())
+    @given(gang=strategies.plain_gangs(), data=st.data())
     def test_a_released_minimum_keeps_what_it_was(
         self, configuration: Configuration, gang: Manifest, data: st.DataObject
     ) -> None:
@@ -441,18 +429,18 @@ class AdoptionChecks(Suite):
         )
         after = [installed.backend.adopt(manifest, live) for manifest, live in zip(desired or [], before, strict=False)]
         for old, new in zip(before, after, strict=False):
-            now = dict(leaves(new.get("spec", {})))
-            for place, value in leaves(old.get("spec", {})):
+            now = dict(strategies.leaves(new.get("spec", {})))
+            for place, value in strategies.leaves(old.get("spec", {})):
                 if isinstance(value, int) and not isinstance(value, bool):
                     require(
                         now.get(place, 0) >= value,
-                        f"spec.{shown(place)} of a {old['kind']} goes from {value} to {now.get(place)} when Grove "
-                        "releases a member's minReplicas to 0",
+                        f"spec.{strategies.shown(place)} of a {old['kind']} goes from {value} to {now.get(place)} when "
+                        "Grove releases a member's minReplicas to 0",
                         "let adopt keep the last positive minimum",
                     )
 
     @GENERATED
-    @given(gang=plain_gangs(), data=st.data())
+    @given(gang=strategies.plain_gangs(), data=st.data())
     def test_a_gang_that_does_not_change_is_never_frozen(
         self, configuration: Configuration, gang: Manifest, data: st.DataObject
     ) -> None:
@@ -467,12 +455,12 @@ class AdoptionChecks(Suite):
         )
 
     @GENERATED
-    @given(gang=plain_gangs(), other=plain_gangs(), data=st.data())
+    @given(gang=strategies.plain_gangs(), other=strategies.plain_gangs(), data=st.data())
     def test_what_is_frozen_can_be_recreated(
         self, configuration: Configuration, gang: Manifest, other: Manifest, data: st.DataObject
     ) -> None:
         installed = self.installed(configuration)
-        live = [_seen(manifest, data.draw(damaged(manifest))) for manifest in installed.written(other)]
+        live = [_seen(manifest, data.draw(strategies.damaged(manifest))) for manifest in installed.written(other)]
         desired, live_copy = installed.written(gang), deepcopy(live)
         try:
             frozen = installed.backend.frozen(desired, live)

@@ -11,24 +11,13 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from webhook.model import grove
+from webhook.model import grove, known_kinds
 from webhook.model.any_object import KNOWN_KEYS, RETIRED_KEYS, ROLLCALL_DOMAIN, AnyObject, KeyPlace, Marks, MisspeltKeys
 from webhook.model.capabilities import QUOTA_ANNOTATION
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ITEMS, LABELS, LONGEST_KEY, OBJECT_META, ROOT, FieldPath, KindFields, NearMisses, Part
 from webhook.model.findings import Action, Finding, shown
 from webhook.model.keys import Api
-from webhook.model.known_kinds import (
-    CHANGED_FIELDS,
-    LAST_SERVED,
-    NO_GANGS,
-    OTHER_WORKLOADS,
-    REAL_KINDS,
-    RETIRED_KINDS,
-    SERVED_VERSIONS,
-    SHARED_NAMES,
-    UNKNOWN_WORKLOAD,
-)
 from webhook.model.quantity import Version
 from webhook.model.reading import Manifest
 from webhook.model.workload_record import SCHEDULER_LABEL
@@ -260,7 +249,7 @@ def _likely_kind(manifest: AnyObject) -> tuple[str, str] | None:
     if (
         (group, kind) in manifest.judged
         or (group, kind) in manifest.kinds_with_fields
-        or (group, kind) in RETIRED_KINDS
+        or (group, kind) in known_kinds.RETIRED_KINDS
     ):
         return None
     groups: dict[str, list[str]] = {}
@@ -271,11 +260,11 @@ def _likely_kind(manifest: AnyObject) -> tuple[str, str] | None:
     near = NearMisses()
     if kind in groups:
         likely_group = near.likely(group, groups[kind], _SIMILAR_GROUP) if group else None
-        if likely_group is None and kind not in SHARED_NAMES:
+        if likely_group is None and kind not in known_kinds.SHARED_NAMES:
             likely_group = groups[kind][0]
         return None if likely_group is None else (likely_group, kind)
     # The name must be similar, and the group the right one; or the names must be equal but for upper and lower case.
-    likely = near.likely(kind, groups, _SIMILAR_KIND) if kind not in REAL_KINDS else None
+    likely = near.likely(kind, groups, _SIMILAR_KIND) if kind not in known_kinds.REAL_KINDS else None
     if likely is None or not (group in groups[likely] or likely.casefold() == kind.casefold()):
         return None
     return (group if group in groups[likely] else groups[likely][0]), likely
@@ -299,7 +288,7 @@ def served_version(manifest: AnyObject, context: Context[Any]) -> Results:
     """
     group, version, kind = manifest.kind
     facts, api = context.facts, Api(group, version, kind)
-    if (successor := RETIRED_KINDS.get((group, kind))) is not None:
+    if (successor := known_kinds.RETIRED_KINDS.get((group, kind))) is not None:
         renamed = successor[1] != kind
         yield Finding(
             at=ROOT / ("kind" if renamed else "apiVersion"),
@@ -309,16 +298,18 @@ def served_version(manifest: AnyObject, context: Context[Any]) -> Results:
         )
         return
     here = sorted(api.version for api in facts.apis or () if (api.group, api.kind) == (group, kind))
-    served = tuple(here) or SERVED_VERSIONS.get((group, kind), ())
+    served = tuple(here) or known_kinds.SERVED_VERSIONS.get((group, kind), ())
     if not served or version in served or (not here and (manifest.is_declared or api in (facts.field_names or {}))):
         return
-    earlier = LAST_SERVED.get((group, kind, version))
+    earlier = known_kinds.LAST_SERVED.get((group, kind, version))
     if earlier is not None and not here and (context.kueue.release or _NEWEST_KUEUE) < _NEWEST_KUEUE:
         return
     reader = "this cluster does not serve" if here else "no current release serves"
     spec = manifest.raw.get("spec")
     fields = spec.keys() if isinstance(spec, Mapping) else ()
-    changes = [change for name, change in CHANGED_FIELDS.get((group, kind, version), {}).items() if name in fields]
+    changes = [
+        change for name, change in known_kinds.CHANGED_FIELDS.get((group, kind, version), {}).items() if name in fields
+    ]
     written = " or ".join(f"{group}/{number}" if group else number for number in served)
     yield Finding(
         at=ROOT / "apiVersion",
@@ -363,7 +354,9 @@ def no_gangs(manifest: AnyObject, context: Context[Any]) -> Results:
     if SCHEDULER_LABEL not in manifest.labels:
         yield from _opted_in_by_namespace(manifest, context)
         return
-    remedy = OTHER_WORKLOADS.get(kind) or (UNKNOWN_WORKLOAD if _has_pods(manifest.raw) else None)
+    remedy = known_kinds.OTHER_WORKLOADS.get(kind) or (
+        known_kinds.UNKNOWN_WORKLOAD if _has_pods(manifest.raw) else None
+    )
     if remedy is not None and _likely_kind(manifest) is None:
         why = f"Rollcall makes no gangs of the kind {manifest.kind.kind[:63]}, so the label has no effect"
         yield Finding(LABELS / SCHEDULER_LABEL, manifest.labels[SCHEDULER_LABEL], why, remedy)
@@ -374,12 +367,17 @@ def _opted_in_by_namespace(manifest: AnyObject, context: Context[Any]) -> Result
     clusters, such as a DaemonSet.
     """
     kind = manifest.kind[::2]
-    if kind in OTHER_WORKLOADS or kind in NO_GANGS or not _has_pods(manifest.raw) or _likely_kind(manifest) is not None:
+    if (
+        kind in known_kinds.OTHER_WORKLOADS
+        or kind in known_kinds.NO_GANGS
+        or not _has_pods(manifest.raw)
+        or _likely_kind(manifest) is not None
+    ):
         return
     chosen = context.facts.namespace_label(manifest.namespace, SCHEDULER_LABEL)
     if chosen is not None:
         why = f"its namespace is opted in to {chosen}, but Rollcall makes no gangs of this kind"
-        yield Finding(ROOT / "kind", manifest.kind.kind, why, UNKNOWN_WORKLOAD)
+        yield Finding(ROOT / "kind", manifest.kind.kind, why, known_kinds.UNKNOWN_WORKLOAD)
 
 
 def _has_pods(raw: Manifest) -> bool:

@@ -13,22 +13,9 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Any
 
-from webhook.model import grove
+from webhook.model import claims, grove
 from webhook.model.admission_request import value_at
 from webhook.model.any_object import KNOWN_KEYS, RETIRED_KEYS, AnyObject, KeyPlace
-from webhook.model.claims import (
-    GANG_MINIMUM,
-    KOORDINATOR_GANG,
-    NAMES_OF,
-    SYSTEM_OF_GROUP,
-    SYSTEM_OF_SCHEDULER,
-    SYSTEMS,
-    GroupName,
-    group_in_mark,
-    groups_in_pod,
-    pods_gang,
-    scheduler_of,
-)
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import METADATA, MOST_COMPARED, SPEC, FieldPath, NearMisses
 from webhook.model.findings import Action, Finding, Unjudged, shown
@@ -47,7 +34,7 @@ _HELD = ClusterFacts(file_groups={("KAI", "default"): {"train": False}})
 _ALONE = ClusterFacts(file_groups={("KAI", "default"): {"train": True}})
 # Koordinator makes a gang of pods that name one by another key and state its minimum, without a PodGroup.
 _KEY_OF_POD_GROUPS = "pod-group.scheduling.sigs.k8s.io"
-_GANG = {KOORDINATOR_GANG: "train", GANG_MINIMUM: "2"}
+_GANG = {claims.KOORDINATOR_GANG: "train", claims.GANG_MINIMUM: "2"}
 # Where KAI's podgrouper does not replace the group that a pod names.
 _SKIPPED = "kai.scheduler/skip-podgrouper"
 _WORD = "group"
@@ -125,10 +112,10 @@ def no_pods(manifest: AnyObject, context: Context[Any]) -> Results:
     Source: the code by which each scheduler finds the group of a pod, as for the marks of pods
     (webhook/model/claims.py).
     """
-    system = SYSTEM_OF_GROUP.get(manifest.kind.group) if manifest.kind.kind == POD_GROUP else None
+    system = claims.SYSTEM_OF_GROUP.get(manifest.kind.group) if manifest.kind.kind == POD_GROUP else None
     if system is not None and _groups_in_files(context.facts, system, manifest.namespace).get(manifest.name):
         why = "in these files no pod names the group, though pods of its namespace have the same scheduler"
-        yield Finding(METADATA / "name", manifest.name, why, f"name it on its pods by {SYSTEMS[system].mark}")
+        yield Finding(METADATA / "name", manifest.name, why, f"name it on its pods by {claims.SYSTEMS[system].mark}")
 
 
 @rule(
@@ -147,9 +134,9 @@ def unread_key(manifest: AnyObject, context: Context[Any]) -> Results:
     kubernetes, pkg/scheduler (`spec.schedulingGroup`).
     """
     for template in _judged_templates(manifest):
-        scheduler = scheduler_of(template)
-        system = SYSTEM_OF_SCHEDULER.get(scheduler)
-        groups = tuple(groups_in_pod(template))
+        scheduler = claims.scheduler_of(template)
+        system = claims.SYSTEM_OF_SCHEDULER.get(scheduler)
+        groups = tuple(claims.groups_in_pod(template))
         if system is None or any(group.system == system for group in groups):
             continue
         for group in groups:
@@ -172,17 +159,17 @@ def _keys_beside_pods(manifest: AnyObject) -> Iterator[Finding]:
     templates = tuple(_judged_templates(manifest))
     if not templates or manifest.kind[::2] == POD:
         return
-    systems = {group.system for template in templates for group in groups_in_pod(template)}
+    systems = {group.system for template in templates for group in claims.groups_in_pod(template)}
     for parts, keys in manifest.holders:
         for key, value in keys.items() if parts in _OBJECT_MARKS else ():
-            name = group_in_mark(key, value)
-            if name is not None and NAMES_OF[key] not in systems:
+            name = claims.group_in_mark(key, value)
+            if name is not None and claims.NAMES_OF[key] not in systems:
                 why = "it is read only on pods, and the pods of this object name no group"
                 yield Finding(FieldPath((*parts, key)), name, why, "move it to the metadata of the pod template")
 
 
 def _unknown_keys(
-    template: PodTemplate, namespace: str, system: str, groups: tuple[GroupName, ...], facts: ClusterFacts
+    template: PodTemplate, namespace: str, system: str, groups: tuple[claims.GroupName, ...], facts: ClusterFacts
 ) -> Iterator[Finding]:
     """Yields a key that nobody reads, with the name of a PodGroup that no pod names."""
     read = {group.claim.key for group in groups}
@@ -197,13 +184,13 @@ def _unknown_keys(
             if KNOWN_KEYS.get(key) is misplaced:
                 continue
             if _groups_in_files(facts, system, namespace).get(value):
-                why = f"it is the name of a PodGroup, but {SYSTEMS[system].scheduler} does not read this key"
+                why = f"it is the name of a PodGroup, but {claims.SYSTEMS[system].scheduler} does not read this key"
                 yield Finding(path / key, value, why, _remedy(system, template))
 
 
 def _scheduler_remedy(of_group: str, of_pods: str) -> str:
     """Returns the remedy where the group is written for another scheduler than the one that the pods name."""
-    group, pods = SYSTEMS[of_group], SYSTEMS[of_pods]
+    group, pods = claims.SYSTEMS[of_group], claims.SYSTEMS[of_pods]
     return (
         f"the PodGroup is of {of_group}: set schedulerName to {group.scheduler}, or write the PodGroup as one of "
         f"{pods.api_group} and name it by {pods.mark}"
@@ -213,7 +200,7 @@ def _scheduler_remedy(of_group: str, of_pods: str) -> str:
 def _remedy(system: str, template: PodTemplate) -> str:
     if template.spec.get("schedulerName") is None:
         return "set schedulerName to the scheduler of the group; without one default-scheduler places the pod"
-    return f"name the group by {SYSTEMS[system].mark}"
+    return f"name the group by {claims.SYSTEMS[system].mark}"
 
 
 @rule(
@@ -235,45 +222,48 @@ def missing_group(manifest: AnyObject, context: Context[Any]) -> Results:
     """
     near = NearMisses()
     for template in _judged_templates(manifest):
-        system = SYSTEM_OF_SCHEDULER.get(scheduler_of(template))
-        for group in groups_in_pod(template):
+        system = claims.SYSTEM_OF_SCHEDULER.get(claims.scheduler_of(template))
+        for group in claims.groups_in_pod(template):
             if group.system != system or system is None:
                 continue
             here = _groups_in_files(context.facts, system, manifest.namespace)
             if _is_described(group, template, manifest.namespace, context.facts):
                 continue
             in_other_system = (
-                other for other in SYSTEMS if group.name in _groups_in_files(context.facts, other, manifest.namespace)
+                other
+                for other in claims.SYSTEMS
+                if group.name in _groups_in_files(context.facts, other, manifest.namespace)
             )
             namesake = None if group.name in here else next(in_other_system, None)
             if namesake is not None:
-                why = f"the PodGroup of this name is one of {namesake}, which {scheduler_of(template)} does not read"
-                remedy = f"write the PodGroup as one of {SYSTEMS[system].api_group}"
+                scheduler = claims.scheduler_of(template)
+                why = f"the PodGroup of this name is one of {namesake}, which {scheduler} does not read"
+                remedy = f"write the PodGroup as one of {claims.SYSTEMS[system].api_group}"
                 yield Finding(group.claim.path, group.name, why, remedy)
             elif _needs_group(group, template, manifest):
                 yield from _missing_group(group, manifest.namespace, context.facts, near)
 
 
-def _needs_group(group: GroupName, template: PodTemplate, manifest: AnyObject) -> bool:
+def _needs_group(group: claims.GroupName, template: PodTemplate, manifest: AnyObject) -> bool:
     if group.system == "KAI":
         return manifest.kind[::2] == POD or template.annotations.get(_SKIPPED) == "true"
     return group.system not in {"Koordinator", "the Workload API"} or manifest.kind[::2] != POD
 
 
-def _is_described(group: GroupName, template: PodTemplate, namespace: str, facts: ClusterFacts) -> bool:
+def _is_described(group: claims.GroupName, template: PodTemplate, namespace: str, facts: ClusterFacts) -> bool:
     """Returns whether koord-scheduler needs no PodGroup: pods describe the gang, or it reads another key of this
     pod.
     """
     if group.system != "Koordinator" or group.claim.key == _KEY_OF_POD_GROUPS:
         return False
-    gang = pods_gang(template)
+    gang = claims.pods_gang(template)
     return gang is None or gang.name != group.name or (namespace, gang.name) in (facts.pods_gangs or {})
 
 
-def _missing_group(group: GroupName, namespace: str, facts: ClusterFacts, near: NearMisses) -> Results:
+def _missing_group(group: claims.GroupName, namespace: str, facts: ClusterFacts, near: NearMisses) -> Results:
     """Yields what is wrong with one name of a group. A file's group that no pod names is the likely one."""
     here, sizes = _groups_in_files(facts, group.system, namespace), facts.group_sizes or {}
-    part = SYSTEMS[group.system].groups
+    part = claims.SYSTEMS[group.system].groups
     if group.name in here or (part is not None and not facts.lacks(Needed(part, (namespace, group.name)))):
         return
     alone = here if len(here) <= _MOST_OFFERED else ()
@@ -290,7 +280,7 @@ def _missing_group(group: GroupName, namespace: str, facts: ClusterFacts, near: 
     remedy = "name a PodGroup of the namespace, or add it"
     if group.system == "Koordinator" and group.claim.key != _KEY_OF_POD_GROUPS:
         why = f"no pod of the gang states its minimum, and {why}"
-        remedy = f'set the annotation {GANG_MINIMUM} on its pods, such as "2", or add the PodGroup'
+        remedy = f'set the annotation {claims.GANG_MINIMUM} on its pods, such as "2", or add the PodGroup'
     absent = None if likely or part is None else Needed(part, (namespace, group.name))
     remedy = f"did you mean {likely}? write that name" if likely else remedy
     yield Finding(group.claim.path, group.name, why, remedy, absent=absent)
@@ -319,8 +309,12 @@ def minimum_above_pods(manifest: AnyObject, context: Context[Any]) -> Results:
     """
     system, facts = "Koordinator", context.facts
     for template in _judged_templates(manifest):
-        gang = pods_gang(template)
-        if gang is None or gang.minimum is None or SYSTEM_OF_SCHEDULER.get(scheduler_of(template)) != system:
+        gang = claims.pods_gang(template)
+        if (
+            gang is None
+            or gang.minimum is None
+            or claims.SYSTEM_OF_SCHEDULER.get(claims.scheduler_of(template)) != system
+        ):
             continue
         key = (manifest.namespace, gang.name)
         if gang.name in _groups_in_files(facts, system, manifest.namespace) or key in (
@@ -352,9 +346,9 @@ def misspelt_scheduler(manifest: AnyObject, context: Context[Any]) -> Results:
     Source: kubernetes, pkg/scheduler/eventhandlers.go (`responsibleForPod`): a scheduler leaves pods of other names
     alone.
     """
-    names = (*context.choice.available, *SYSTEM_OF_SCHEDULER)
+    names = (*context.choice.available, *claims.SYSTEM_OF_SCHEDULER)
     paths: dict[FieldPath, str] = {
-        template.spec_path / "schedulerName": scheduler_of(template) for template in _judged_templates(manifest)
+        template.spec_path / "schedulerName": claims.scheduler_of(template) for template in _judged_templates(manifest)
     }
     field, why = _SCHEDULER_FIELDS.get(manifest.kind[::2]), "and no other scheduler places the pod"
     if field is not None and SCHEDULER_LABEL not in manifest.labels:

@@ -15,18 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from webhook.model import kueue
 from webhook.model.fields import ANNOTATIONS, SPEC, FieldPath
 from webhook.model.findings import Action, Finding, shown
-from webhook.model.kueue import (
-    ELASTIC_JOB,
-    INSTALLED,
-    MIN_PARALLELISM,
-    POD_GROUP_MAX_NOT_READY_COUNT,
-    POD_GROUP_NAME,
-    POD_GROUP_TOTAL_COUNT,
-    QUEUE_NAME,
-    WAIT_FOR_PODS_READY,
-)
 from webhook.model.quantity import int32
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
 from webhook.validators.examples import clique, job, job_set, pod_clique_set, replicated
@@ -38,7 +29,7 @@ from webhook.workloads.kueue_integration import HeldBy, Unit, held, least_parall
 from webhook.workloads.opted_in_workload import OptedInWorkload
 from webhook.workloads.pod_clique_set import PodCliqueSet
 
-QUEUED = {QUEUE_NAME: "research"}
+QUEUED = {kueue.QUEUE_NAME: "research"}
 _IN_ORDER: dict[str, Any] = {"startupPolicy": {"startupPolicyOrder": "InOrder"}}
 _THREE_STEPS = tuple(replicated(name) for name in ("download", "tune", "train"))
 _DEPENDS = ({"name": "download", "status": "Complete"},)
@@ -50,7 +41,7 @@ def _pods_ready_block(**fields: Any) -> dict[str, Any]:
 
 @rule(
     "kueue/ready-timeout",
-    looks_at=(QUEUE_NAME,),
+    looks_at=(kueue.QUEUE_NAME,),
     subject=Subject.OPTED_IN,
     default=Action.WARN,
     passes=Example(job_set(*_THREE_STEPS, labels=QUEUED)),
@@ -87,7 +78,7 @@ def ready_timeout(workload: OptedInWorkload, context: Context[Any]) -> Results:
 
 @rule(
     "kueue/ready-in-turn",
-    looks_at=(QUEUE_NAME,),
+    looks_at=(kueue.QUEUE_NAME,),
     subject=Subject.OPTED_IN,
     default=Action.WARN,
     passes=Example(job_set(replicated("download", 1), replicated("train"), labels=QUEUED, **_IN_ORDER)),
@@ -104,7 +95,7 @@ def ready_in_turn(workload: OptedInWorkload, context: Context[Any]) -> Results:
     if not isinstance(workload, JobSet):
         return
     times = ready_times(workload, context)
-    if times.start is None or times.start > (INSTALLED.pods_ready_seconds or 0):
+    if times.start is None or times.start > (kueue.INSTALLED.pods_ready_seconds or 0):
         return
     goal, setting = start_limit(times)
     if workload.managed_elsewhere is None and held(workload, context.facts, context.kueue) is not None:
@@ -128,13 +119,13 @@ def _first_step_after_completion(workload: JobSet) -> Iterator[tuple[FieldPath, 
 
 
 def _grouped(minimum: int) -> Manifest:
-    marks = {POD_GROUP_NAME: "demo", POD_GROUP_TOTAL_COUNT: "4"}
+    marks = {kueue.POD_GROUP_NAME: "demo", kueue.POD_GROUP_TOTAL_COUNT: "4"}
     return clique("worker", replicas=4, minimum=minimum, labels=QUEUED, annotations=marks)
 
 
 @rule(
     "kueue/ready-minimum",
-    looks_at=(QUEUE_NAME,),
+    looks_at=(kueue.QUEUE_NAME,),
     default=Action.WARN,
     passes=Example(pod_clique_set(_grouped(4))),
     fails=Example(pod_clique_set(_grouped(2))),
@@ -148,9 +139,9 @@ def ready_minimum(workload: PodCliqueSet, context: Context[Any]) -> Results:
     keps/15423 (maximum of pods that are not ready).
     """
     for member, hold in held_cliques(workload, context):
-        timeout = context.kueue.ready_times(member.template.annotations.get(WAIT_FOR_PODS_READY)).ready
+        timeout = context.kueue.ready_times(member.template.annotations.get(kueue.WAIT_FOR_PODS_READY)).ready
         missing = member.replicas - member.min_available
-        spared = int32(text(member.template.annotations.get(POD_GROUP_MAX_NOT_READY_COUNT)) or "") or 0
+        spared = int32(text(member.template.annotations.get(kueue.POD_GROUP_MAX_NOT_READY_COUNT)) or "") or 0
         if timeout is None or (context.kueue.max_not_ready and missing <= spared):
             continue
         if hold.unit is Unit.POD_GROUP and missing > 0:
@@ -164,7 +155,7 @@ def ready_minimum(workload: PodCliqueSet, context: Context[Any]) -> Results:
 
 @rule(
     "kueue/block-admission",
-    looks_at=(QUEUE_NAME,),
+    looks_at=(kueue.QUEUE_NAME,),
     subject=Subject.OPTED_IN,
     default=Action.WARN,
     passes=Example(job(labels=QUEUED)),
@@ -187,7 +178,7 @@ def block_admission(workload: OptedInWorkload, context: Context[Any]) -> Results
 
 @rule(
     "kueue/gives-up",
-    looks_at=(QUEUE_NAME,),
+    looks_at=(kueue.QUEUE_NAME,),
     subject=Subject.OPTED_IN,
     default=Action.WARN,
     passes=Example(job(labels=QUEUED)),
@@ -222,7 +213,7 @@ def _native(least: int, minimum: int) -> Example:
     return Example(
         job(
             labels=QUEUED,
-            annotations={MIN_PARALLELISM: str(least)},
+            annotations={kueue.MIN_PARALLELISM: str(least)},
             parallelism=4,
             completions=None,
             scheduling={"schedulingPolicy": {"gang": {"minCount": minimum}}},
@@ -232,7 +223,7 @@ def _native(least: int, minimum: int) -> Example:
 
 @rule(
     "kueue/native-minimum",
-    looks_at=(QUEUE_NAME,),
+    looks_at=(kueue.QUEUE_NAME,),
     subject=Subject.OPTED_IN,
     default=Action.WARN,
     passes=_native(least=2, minimum=2),
@@ -251,17 +242,17 @@ def native_minimum(workload: OptedInWorkload, context: Context[Any]) -> Results:
     minimum, least = integer(mapping(policy.get("gang")).get("minCount")), least_parallelism(workload)
     if minimum is not None and least is not None and minimum > least:
         why = f"Kueue may resume the Job with {least} pods, and the API server refuses fewer pods than minCount"
-        remedy = f"leave minCount out, or set the annotation {MIN_PARALLELISM} to {minimum}"
+        remedy = f"leave minCount out, or set the annotation {kueue.MIN_PARALLELISM} to {minimum}"
         yield Finding(_MINIMUM, minimum, why, remedy)
 
 
 @rule(
     "kueue/elastic-job",
-    looks_at=(QUEUE_NAME,),
+    looks_at=(kueue.QUEUE_NAME,),
     subject=Subject.OPTED_IN,
     default=Action.WARN,
     passes=Example(job(labels=QUEUED)),
-    fails=Example(job(labels=QUEUED, annotations={ELASTIC_JOB: "true"})),
+    fails=Example(job(labels=QUEUED, annotations={kueue.ELASTIC_JOB: "true"})),
 )
 def elastic_job(workload: OptedInWorkload, context: Context[Any]) -> Results:
     """Kueue never suspends an elastic Job. It frees as many pods as it has quota for, and more of them later. A gang
@@ -272,4 +263,4 @@ def elastic_job(workload: OptedInWorkload, context: Context[Any]) -> Results:
     gang = held_gang(workload, context)
     if gang is not None and gang.held.by is HeldBy.ELASTIC:
         why = "Kueue frees the pods of an elastic Job in parts, and a gang starts only with all of them"
-        yield Finding(ANNOTATIONS / ELASTIC_JOB, "true", why, "remove the annotation")
+        yield Finding(ANNOTATIONS / kueue.ELASTIC_JOB, "true", why, "remove the annotation")

@@ -30,18 +30,7 @@ from webhook.validators.examples import clique, job, pod_clique_set, pod_templat
 from webhook.validators.gang_scheduler import DEFAULT_SCHEDULER, NAMESPACE
 from webhook.validators.kueue_holds import held_cliques, may_be_held
 from webhook.validators.registry import Context, Example, Results, Subject, rule
-from webhook.workloads.kueue_integration import (
-    Held,
-    PodSet,
-    RequiredLevel,
-    Unit,
-    held,
-    levels_for,
-    levels_of_own_gang,
-    levels_of_set,
-    release,
-    workload_with_pods,
-)
+from webhook.workloads import kueue_integration
 from webhook.workloads.opted_in_workload import OptedInWorkload
 from webhook.workloads.pod_clique_set import PodCliqueSet
 from webhook.workloads.trainjob import TrainerJobSet
@@ -77,16 +66,16 @@ class Placeable(NamedTuple):
 
 
 @dataclass(frozen=True)
-class HeldGangs:
+class KueueGangs:
     """The pods of a workload that Kueue holds, and the levels that its gangs require."""
 
-    held: Held
+    held: kueue_integration.Held
     pods: tuple[Placeable, ...]
-    levels: tuple[RequiredLevel, ...]
+    levels: tuple[kueue_integration.RequiredLevel, ...]
     # The JobSet of a TrainJob, which has other paths.
     made_job_set: TrainerJobSet | None = None
 
-    def place(self, level: RequiredLevel) -> tuple[FieldPath, str]:
+    def place(self, level: kueue_integration.RequiredLevel) -> tuple[FieldPath, str]:
         """Returns where the author finds a required level: the path in the judged object, and words to put before the
         reason if the path names only the runtime.
         """
@@ -95,7 +84,7 @@ class HeldGangs:
         at = self.made_job_set.path_in_train_job(level.path)
         return at, "" if at != self.made_job_set.train_job.runtime_path else f"{self.made_job_set.where(level.path)}: "
 
-    def within(self, level: RequiredLevel) -> Iterator[Placeable]:
+    def within(self, level: kueue_integration.RequiredLevel) -> Iterator[Placeable]:
         """Returns the pods that a level is about."""
         if level.parts is None:
             return iter(self.pods)
@@ -117,7 +106,7 @@ def request_of(template: PodTemplate) -> PlacementRequest | None:
     return None
 
 
-def gangs_of(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]) -> HeldGangs | None:
+def gangs_of(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]) -> KueueGangs | None:
     """Returns the pods of a workload that Kueue holds; None if it holds none or never places pods, or if they are
     unknown.
     """
@@ -130,27 +119,31 @@ def gangs_of(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]) ->
     )
 
 
-def _gangs_of_set(workload: PodCliqueSet, context: Context[Any]) -> HeldGangs | None:
+def _gangs_of_set(workload: PodCliqueSet, context: Context[Any]) -> KueueGangs | None:
     members = list(held_cliques(workload, context))
     if not members:
         return None
     pods = tuple(
-        _placeable(member.clique.name, pod_set, alone=member.held.unit is Unit.POD and member.clique.replicas > 1)
+        _placeable(
+            member.clique.name,
+            pod_set,
+            alone=member.held.unit is kueue_integration.Unit.POD and member.clique.replicas > 1,
+        )
         for member in members
         for pod_set in member.held.pod_sets
     )
-    return HeldGangs(members[0].held, pods, tuple(levels_of_set(workload, context.facts)))
+    return KueueGangs(members[0].held, pods, tuple(kueue_integration.levels_of_set(workload, context.facts)))
 
 
-def _gangs_of_workload(workload: OptedInWorkload, context: Context[Any]) -> HeldGangs | None:
+def _gangs_of_workload(workload: OptedInWorkload, context: Context[Any]) -> KueueGangs | None:
     if not may_be_held(workload.labels, workload.namespace, context):
         return None
-    whole = workload_with_pods(workload, context.facts)
-    if whole is None or (hold := held(whole, context.facts, context.kueue)) is None:
+    whole = kueue_integration.workload_with_pods(workload, context.facts)
+    if whole is None or (hold := kueue_integration.held(whole, context.facts, context.kueue)) is None:
         return None
     pods = tuple(_placeable(pod_set.name, pod_set) for pod_set in hold.pod_sets if pod_set.count > 0)
     job_set = whole if isinstance(whole, TrainerJobSet) else None
-    return HeldGangs(hold, pods, tuple(_levels(whole, context)), job_set)
+    return KueueGangs(hold, pods, tuple(_levels(whole, context)), job_set)
 
 
 def lacking(facts: ClusterFacts) -> str | None:
@@ -180,7 +173,7 @@ def places_all(queue: str | None, namespace: str, facts: ClusterFacts) -> bool |
     return None if None in flavors or not flavors else True
 
 
-def _placeable(part: str, pod_set: PodSet, *, alone: bool = False) -> Placeable:
+def _placeable(part: str, pod_set: kueue_integration.PodSet, *, alone: bool = False) -> Placeable:
     request = request_of(pod_set.template)
     group = text(pod_set.template.annotations.get(kueue.PODSET_GROUP_NAME))
     # Kueue reads the name of a group only next to one of these two.
@@ -188,11 +181,11 @@ def _placeable(part: str, pod_set: PodSet, *, alone: bool = False) -> Placeable:
     return Placeable(part, pod_set.template, request, f"group {group}" if grouped else f"pod set {part}", alone)
 
 
-def _levels(workload: OptedInWorkload, context: Context[Any]) -> Iterator[RequiredLevel]:
+def _levels(workload: OptedInWorkload, context: Context[Any]) -> Iterator[kueue_integration.RequiredLevel]:
     for system in sorted(context.reads_claims_of):
-        yield from levels_for(system, workload, context.facts)
+        yield from kueue_integration.levels_for(system, workload, context.facts)
     if "the Workload API" in context.reads_claims_of:
-        yield from levels_of_own_gang(workload)
+        yield from kueue_integration.levels_of_own_gang(workload)
 
 
 _RACK, _BLOCK = "example.com/rack", "example.com/block"
@@ -220,7 +213,7 @@ def _example_set(*names: str, queue: str = "free", domain: str | None = "rack", 
 class _TwicePlaced(NamedTuple):
     """Pods of which the gang requires one domain, and which Kueue places; `requested` if a template asks it to."""
 
-    level: RequiredLevel
+    level: kueue_integration.RequiredLevel
     pods: tuple[Placeable, ...]
     requested: bool
 
@@ -237,7 +230,7 @@ class _TwicePlaced(NamedTuple):
 
 
 def _placed_levels(
-    workload: PodCliqueSet | OptedInWorkload, gangs: HeldGangs, context: Context[Any]
+    workload: PodCliqueSet | OptedInWorkload, gangs: KueueGangs, context: Context[Any]
 ) -> Iterator[_TwicePlaced]:
     """Yields the required levels of gangs that Kueue places as well."""
     whole = places_all(gangs.held.queue, workload.namespace, context.facts) is True
@@ -249,14 +242,14 @@ def _placed_levels(
 
 def _gangs_with_placed_levels(
     workload: PodCliqueSet | OptedInWorkload, context: Context[Any]
-) -> Iterator[tuple[HeldGangs, _TwicePlaced]]:
+) -> Iterator[tuple[KueueGangs, _TwicePlaced]]:
     gangs = gangs_of(workload, context)
     if gangs is not None:
         for placed in _placed_levels(workload, gangs, context):
             yield gangs, placed
 
 
-def _finding(gangs: HeldGangs, level: RequiredLevel, why: str, remedy: str) -> Finding:
+def _finding(gangs: KueueGangs, level: kueue_integration.RequiredLevel, why: str, remedy: str) -> Finding:
     at, where = gangs.place(level)
     return Finding(at=at, value=level.stated, why=f"{where}{why}", remedy=remedy)
 
@@ -393,7 +386,7 @@ def scheduler_library(workload: PodCliqueSet | OptedInWorkload, context: Context
     """
     if not context.kueue.scheduler_library or (gangs := gangs_of(workload, context)) is None:
         return
-    runs = release(context.facts, context.kueue)
+    runs = kueue_integration.release(context.facts, context.kueue)
     if runs is not None and runs >= _ANY_SCHEDULER:
         return
     whole = places_all(gangs.held.queue, workload.namespace, context.facts) is True
@@ -409,7 +402,7 @@ def scheduler_library(workload: PodCliqueSet | OptedInWorkload, context: Context
 
 
 def _scheduler_names(
-    workload: PodCliqueSet | OptedInWorkload, gangs: HeldGangs, context: Context[Any], *, whole: bool
+    workload: PodCliqueSet | OptedInWorkload, gangs: KueueGangs, context: Context[Any], *, whole: bool
 ) -> Iterator[tuple[FieldPath, str]]:
     """Yields the schedulers that Kueue finds in the pod sets that it places, each with its path. Kueue copies Grove's
     pods, which have the scheduler that Rollcall has set. It copies the templates of other workloads.
@@ -454,8 +447,10 @@ def provisioning(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]
             return
 
 
-def _held(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]) -> Held | None:
+def _held(workload: PodCliqueSet | OptedInWorkload, context: Context[Any]) -> kueue_integration.Held | None:
     """Returns how Kueue holds a workload. For a TrainJob it is not asked again for its JobSet."""
     if isinstance(workload, PodCliqueSet):
         return next((member.held for member in held_cliques(workload, context)), None)
-    return None if isinstance(workload, TrainerJobSet) else held(workload, context.facts, context.kueue)
+    return (
+        None if isinstance(workload, TrainerJobSet) else kueue_integration.held(workload, context.facts, context.kueue)
+    )

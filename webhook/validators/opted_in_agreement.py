@@ -25,20 +25,10 @@ from webhook.validators.examples import job, job_set, pod_template, replicated, 
 from webhook.validators.gang_scheduler import DEFAULT_SCHEDULER
 from webhook.validators.registry import Context, Example, Results, Subject, rule
 from webhook.validators.shared_checks import missing_apis
+from webhook.workloads import opted_in_gang
 from webhook.workloads.known_workloads import WorkloadFacts
 from webhook.workloads.kueue_integration import runtime_of
 from webhook.workloads.leaderworkerset import LeaderWorkerSet
-from webhook.workloads.opted_in_gang import (
-    KAI_REQUIRED,
-    KAI_TOPOLOGY,
-    KOORDINATOR_TOPOLOGY,
-    READERS,
-    AnnotationPlace,
-    Annotations,
-    every_place,
-    names_of,
-    no_gang,
-)
 from webhook.workloads.opted_in_workload import OptedInWorkload
 from webhook.workloads.trainjob import ANCESTOR, Runtime, TrainerJobSet, TrainJob
 
@@ -412,7 +402,7 @@ def name_taken(workload: OptedInWorkload, context: Context[Any]) -> Results:
     """
     if not context.makes_gangs or not workload.metadata.get("name"):
         return
-    mine = names_of(workload)
+    mine = opted_in_gang.names_of(workload)
     for kind, holder, names in _gangs_with_names(workload, context, mine):
         if names is None:
             yield Unjudged(METADATA / "name", f"the gang names of {kind} {holder.name}, which are too many to keep")
@@ -485,15 +475,15 @@ def _scheduler_of(gang: PodGangFacts, key: ObjectKey, facts: ClusterFacts) -> st
     return None if record is None else record.scheduler
 
 
-_NEAR = {KAI_TOPOLOGY: "dc", KAI_REQUIRED: "example.com/rack"}
-_SPEC = {KOORDINATOR_TOPOLOGY: '{"gatherStrategy":[{"layer":"RackLayer","strategy":"MustGather"}]}'}
+_NEAR = {opted_in_gang.KAI_TOPOLOGY: "dc", opted_in_gang.KAI_REQUIRED: "example.com/rack"}
+_SPEC = {opted_in_gang.KOORDINATOR_TOPOLOGY: '{"gatherStrategy":[{"layer":"RackLayer","strategy":"MustGather"}]}'}
 
 
 @rule(
     "owner/topology-unread",
     subject=Subject.OPTED_IN,
     capability=Capability.TOPOLOGY_WORKLOAD,
-    looks_at=READERS,
+    looks_at=opted_in_gang.READERS,
     default=Action.WARN,
     passes=Example(job(annotations=_SPEC)),
     fails=Example(job(annotations=_NEAR)),
@@ -509,10 +499,10 @@ def topology_unread(workload: OptedInWorkload, context: Context[Any]) -> Results
     (v1.8.0: a pod with a PodGroup has no settings of its own); volcano, pkg/controllers/podgroup (v1.15.1: read only
     for pods that name no group).
     """
-    made_elsewhere = no_gang(workload) is not None
-    for place in every_place(workload):
-        for use in place.asks(*READERS):
-            reader = READERS[str(use.path.parts[-1])]
+    made_elsewhere = opted_in_gang.no_gang(workload) is not None
+    for place in opted_in_gang.every_place(workload):
+        for use in place.asks(*opted_in_gang.READERS):
+            reader = opted_in_gang.READERS[str(use.path.parts[-1])]
             if reader not in context.reads_claims_of:
                 why = f"only {reader} reads this annotation, so {context.choice.scheduler} places the pods on any nodes"
                 yield Finding(at=use.path, value=use.value, why=why, remedy=f"remove it, or choose {reader_of(reader)}")
@@ -520,20 +510,24 @@ def topology_unread(workload: OptedInWorkload, context: Context[Any]) -> Results
                 yield Finding(at=use.path, value=use.value, why=_why(place, reader), remedy=_remedy(workload, reader))
 
 
-def _is_read(place: Annotations, reader: str, workload: OptedInWorkload) -> bool:
+def _is_read(place: opted_in_gang.Annotations, reader: str, workload: OptedInWorkload) -> bool:
     if reader == "KAI":
         # The workers of a LeaderWorkerSet name the topology of its segments.
         of_template = isinstance(workload, LeaderWorkerSet) or workload.resource.api.group == "ray.io"
-        return place.holder is not AnnotationPlace.PODS or of_template
-    return place.holder is AnnotationPlace.PODS or (
-        place.holder is AnnotationPlace.WORKLOAD and not isinstance(workload, TrainJob)
+        return place.holder is not opted_in_gang.AnnotationPlace.PODS or of_template
+    return place.holder is opted_in_gang.AnnotationPlace.PODS or (
+        place.holder is opted_in_gang.AnnotationPlace.WORKLOAD and not isinstance(workload, TrainJob)
     )
 
 
-def _why(place: Annotations, reader: str) -> str:
+def _why(place: opted_in_gang.Annotations, reader: str) -> str:
     if reader == "KAI":
         return f"KAI's podgrouper does not read it on {place.holder.value}, so the pods are placed on any nodes"
-    copied = "Trainer does not copy it to its JobSet" if place.holder is AnnotationPlace.WORKLOAD else "no pod gets it"
+    copied = (
+        "Trainer does not copy it to its JobSet"
+        if place.holder is opted_in_gang.AnnotationPlace.WORKLOAD
+        else "no pod gets it"
+    )
     return f"{copied}, so the pods are placed on any nodes"
 
 

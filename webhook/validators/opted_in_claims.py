@@ -22,16 +22,7 @@ from webhook.model.findings import Action, Finding, Unjudged, shown
 from webhook.model.keys import Needed, Record
 from webhook.model.known_kinds import JOB_SETS
 from webhook.model.reading import Manifest, integer, mapping
-from webhook.validators.examples import (
-    OWNER_UID,
-    job,
-    job_set,
-    pod_template,
-    replicated,
-    runtimes,
-    train_job,
-    volcano_job,
-)
+from webhook.validators import examples
 from webhook.validators.gang_scheduler import DEFAULT_SCHEDULER, Choice
 from webhook.validators.registry import Context, Example, Results, Subject, rule
 from webhook.workloads.jobset import JobSet
@@ -41,11 +32,13 @@ from webhook.workloads.opted_in_workload import OptedInWorkload, Part, Schedulin
 from webhook.workloads.shaped_workload import ShapedWorkload
 from webhook.workloads.trainjob import TrainerJobSet, TrainJob
 
-_ONE_JOB_SET = ClusterFacts(job_sets={("default", "train"): WorkloadFacts(Record("koord-scheduler"), uid=OWNER_UID)})
+_ONE_JOB_SET = ClusterFacts(
+    job_sets={("default", "train"): WorkloadFacts(Record("koord-scheduler"), uid=examples.OWNER_UID)}
+)
 
 
 def _owned_job(uid: str) -> Manifest:
-    made_job = job()
+    made_job = examples.job()
     reference = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "train", "uid": uid}
     made_job["metadata"] |= {"name": "train-node-0", "ownerReferences": [{**reference, "controller": True}]}
     return made_job
@@ -55,7 +48,7 @@ def _owned_job(uid: str) -> Manifest:
     "owner/foreign-job",
     subject=Subject.PART,
     membership=True,
-    passes=Example(_owned_job(OWNER_UID), facts=_ONE_JOB_SET),
+    passes=Example(_owned_job(examples.OWNER_UID), facts=_ONE_JOB_SET),
     fails=Example(_owned_job("0b0e5f0e-2f0a-4f0b-8c1d-3f1f5e0d9a22"), facts=_ONE_JOB_SET),
 )
 def foreign_job(part: OptedInWorkload, context: Context[Any]) -> Results:
@@ -94,8 +87,8 @@ def _serves_other_version(facts: ClusterFacts) -> bool:
 
 
 _STEPS = (
-    replicated("initializer", 1),
-    replicated("node", 2, dependsOn=[{"name": "initializer", "status": "Complete"}]),
+    examples.replicated("initializer", 1),
+    examples.replicated("node", 2, dependsOn=[{"name": "initializer", "status": "Complete"}]),
 )
 _GROUP = "pod-group.scheduling.sigs.k8s.io"
 _TARGETS: Manifest = {"targetReplicatedJobs": ["node"]}
@@ -110,15 +103,15 @@ _MOST_FOLLOWED = 2_000
 
 
 def _grouped(name: str, group: str, **fields: Any) -> dict[str, Any]:
-    return replicated(name, template=pod_template(labels={_GROUP: group}), **fields)
+    return examples.replicated(name, template=examples.pod_template(labels={_GROUP: group}), **fields)
 
 
 @rule(
     "owner/two-plugins",
     subject=Subject.OPTED_IN,
     independent=True,
-    passes=Example(train_job(), facts=runtimes(podGroupPolicy={"volcano": {}})),
-    fails=Example(train_job(), facts=runtimes(podGroupPolicy={"coscheduling": {}, "volcano": {}})),
+    passes=Example(examples.train_job(), facts=examples.runtimes(podGroupPolicy={"volcano": {}})),
+    fails=Example(examples.train_job(), facts=examples.runtimes(podGroupPolicy={"coscheduling": {}, "volcano": {}})),
 )
 def two_plugins(workload: OptedInWorkload, context: Context[Any]) -> Results:
     """With both plugins, Trainer makes two PodGroups, and its pods are members of both. A scheduler reads one of them,
@@ -144,8 +137,8 @@ def two_plugins(workload: OptedInWorkload, context: Context[Any]) -> Results:
     "owner/plugin-in-turn",
     subject=Subject.OPTED_IN,
     independent=True,
-    passes=Example(train_job(), facts=runtimes(podGroupPolicy={"volcano": {}})),
-    fails=Example(train_job(), facts=runtimes(*_STEPS, podGroupPolicy={"volcano": {}})),
+    passes=Example(examples.train_job(), facts=examples.runtimes(podGroupPolicy={"volcano": {}})),
+    fails=Example(examples.train_job(), facts=examples.runtimes(*_STEPS, podGroupPolicy={"volcano": {}})),
 )
 def plugin_in_turn(workload: OptedInWorkload, context: Context[Any]) -> Results:
     """The PodGroup of Trainer's plugins counts the pods of all steps. If steps start in turn, the first step waits for
@@ -173,8 +166,8 @@ def plugin_in_turn(workload: OptedInWorkload, context: Context[Any]) -> Results:
     "owner/membership-in-turn",
     subject=Subject.OPTED_IN,
     independent=True,
-    passes=Example(job_set(_grouped("a", "first"), _grouped("b", "second", dependsOn=[{"name": "a"}]))),
-    fails=Example(job_set(_grouped("a", "mine"), _grouped("b", "mine", dependsOn=[{"name": "a"}]))),
+    passes=Example(examples.job_set(_grouped("a", "first"), _grouped("b", "second", dependsOn=[{"name": "a"}]))),
+    fails=Example(examples.job_set(_grouped("a", "mine"), _grouped("b", "mine", dependsOn=[{"name": "a"}]))),
 )
 def membership_in_turn(workload: OptedInWorkload, _: Context[Any]) -> Results:
     """A group that contains parts that start in turn is never complete: the later part is created when the earlier part
@@ -214,8 +207,8 @@ def membership_in_turn(workload: OptedInWorkload, _: Context[Any]) -> Results:
     "owner/claim-unread",
     subject=Subject.OPTED_IN,
     membership=True,
-    passes=Example(job(template=pod_template(labels={_GROUP: "mine"}))),
-    fails=Example(job(template=pod_template(annotations=_VOLCANO))),
+    passes=Example(examples.job(template=examples.pod_template(labels={_GROUP: "mine"}))),
+    fails=Example(examples.job(template=examples.pod_template(annotations=_VOLCANO))),
 )
 def claim_unread(workload: OptedInWorkload, context: Context[Any]) -> Results:
     """A membership that the scheduler does not read has no effect: its pods start one by one. A scheduler that reads it
@@ -234,8 +227,8 @@ def claim_unread(workload: OptedInWorkload, context: Context[Any]) -> Results:
     "owner/claim-unsure",
     subject=Subject.OPTED_IN,
     default=Action.WARN,
-    passes=Example(job(scheduler=DEFAULT_SCHEDULER)),
-    fails=Example(job(scheduler=DEFAULT_SCHEDULER, template=pod_template(labels=_COSCHEDULING))),
+    passes=Example(examples.job(scheduler=DEFAULT_SCHEDULER)),
+    fails=Example(examples.job(scheduler=DEFAULT_SCHEDULER, template=examples.pod_template(labels=_COSCHEDULING))),
 )
 def claim_unsure(workload: OptedInWorkload, context: Context[Any]) -> Results:
     """The coscheduling plugin is built into a separate kube-scheduler, which some clusters run as default-scheduler.
@@ -281,8 +274,8 @@ def _unread_finding(claim: Claim, workload: OptedInWorkload, context: Context[An
     "owner/native-scheduling",
     subject=Subject.OPTED_IN,
     default=Action.WARN,
-    passes=Example(job(scheduler=DEFAULT_SCHEDULER, scheduling={"schedulingPolicy": {"gang": {}}})),
-    fails=Example(job(scheduling={"schedulingPolicy": {"gang": {}}})),
+    passes=Example(examples.job(scheduler=DEFAULT_SCHEDULER, scheduling={"schedulingPolicy": {"gang": {}}})),
+    fails=Example(examples.job(scheduling={"schedulingPolicy": {"gang": {}}})),
 )
 def native_scheduling(workload: OptedInWorkload, context: Context[Any]) -> Results:
     """With that field the workload's own controller makes the gang with the Workload API and adds the pods to it.
@@ -303,10 +296,10 @@ def native_scheduling(workload: OptedInWorkload, context: Context[Any]) -> Resul
     subject=Subject.OPTED_IN,
     independent=True,
     default=Action.WARN,
-    passes=Example(job_set(scheduler=DEFAULT_SCHEDULER, scheduling={"replicatedJobs": [_TARGETS]})),
+    passes=Example(examples.job_set(scheduler=DEFAULT_SCHEDULER, scheduling={"replicatedJobs": [_TARGETS]})),
     fails=Example(
-        job_set(
-            replicated("node", template=pod_template({"schedulingGroup": {"podGroupName": "mine"}})),
+        examples.job_set(
+            examples.replicated("node", template=examples.pod_template({"schedulingGroup": {"podGroupName": "mine"}})),
             scheduler=DEFAULT_SCHEDULER,
             scheduling={"replicatedJobs": [_TARGETS]},
         )
@@ -401,8 +394,8 @@ def _high_minimums(workload: JobSet, blocks: Sequence[SchedulingBlock]) -> Resul
     "owner/gang-unread",
     subject=Subject.OPTED_IN,
     default=Action.WARN,
-    passes=Example(volcano_job(scheduler="volcano"), scheduler="volcano"),
-    fails=Example(volcano_job(scheduler="koord-scheduler")),
+    passes=Example(examples.volcano_job(scheduler="volcano"), scheduler="volcano"),
+    fails=Example(examples.volcano_job(scheduler="koord-scheduler")),
 )
 def gang_unread(workload: OptedInWorkload, context: Context[Any]) -> Results:
     """The controller or the operator of some workloads makes a PodGroup that one scheduler reads. Another scheduler

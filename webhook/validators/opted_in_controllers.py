@@ -136,7 +136,7 @@ def operator(workload: OptedInWorkload, context: Context[Any]) -> Results:
         is_read = scheduler.groups(workload.resource.api.group_kind) and bool(scheduler.own_minimums(workload))
         unreachable = () if is_read else workload.unreachable(makes_gang=makes_gang)
         for finding in (*warnings, *unreachable, *(workload.shrinks() if context.makes_gangs else ())):
-            yield Finding(at=finding.at, value=finding.found, why=finding.why, remedy=finding.remedy)
+            yield Finding(at=finding.at, value=finding.value, why=finding.why, remedy=finding.remedy)
 
 
 @rule(

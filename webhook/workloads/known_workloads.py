@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from webhook.model import projections
 from webhook.model.bounds import KEPT_BYTES, Packed, names_kept
 from webhook.model.keys import ObjectKey, Record
 from webhook.model.known_kinds import (
@@ -24,17 +25,6 @@ from webhook.model.known_kinds import (
 from webhook.model.kueue_objects import FOLLOWED, KUEUE_PROJECTIONS, WORKLOADS
 from webhook.model.nodes import GROWTH, NODES
 from webhook.model.pod_gang_map import POD_GANG_MAPS
-from webhook.model.projections import (
-    NAMESPACES,
-    POD_CLIQUE_SETS,
-    POD_GANGS,
-    PRIORITY_CLASSES,
-    TOPOLOGY_BINDINGS,
-    Projection,
-    key_of,
-    name_of,
-    template_fields,
-)
 from webhook.model.reading import Manifest, mapping
 from webhook.model.resources import DEVICE_PROJECTIONS, LIMIT_RANGES, RESOURCE_QUOTAS
 from webhook.model.workload_record import SCHEDULER_LABEL
@@ -87,13 +77,13 @@ VIEWS: Mapping[tuple[str, str], type[OptedInWorkload]] = {
 
 def _reader(view: type[OptedInWorkload]) -> Callable[[Manifest], tuple[ObjectKey, WorkloadFacts]]:
     def read(raw: Manifest) -> tuple[ObjectKey, WorkloadFacts]:
-        return key_of(raw), workload_facts(view(raw))
+        return projections.key_of(raw), workload_facts(view(raw))
 
     return read
 
 
 def _spec(raw: Manifest) -> Packed:
-    runtime = {"metadata": {"name": name_of(raw)}, "spec": dict(mapping(raw.get("spec")))}
+    runtime = {"metadata": {"name": projections.name_of(raw)}, "spec": dict(mapping(raw.get("spec")))}
     packed = Packed.pack(runtime)
     if len(packed) <= KEPT_BYTES:
         # An unreadable runtime must fail here, and not as a fault of the TrainJob that names it. For a runtime that is
@@ -104,11 +94,11 @@ def _spec(raw: Manifest) -> Packed:
 
 
 def _runtime(raw: Manifest) -> tuple[ObjectKey, Packed]:
-    return key_of(raw), _spec(raw)
+    return projections.key_of(raw), _spec(raw)
 
 
 def _cluster_runtime(raw: Manifest) -> tuple[str, Packed]:
-    return name_of(raw), _spec(raw)
+    return projections.name_of(raw), _spec(raw)
 
 
 # What `rollcall facts` writes of the workloads and runtimes.
@@ -118,7 +108,7 @@ _COUNTS = ("parallelism", "completions", "scheduling")
 
 
 def _job_fields(job: str) -> tuple[str, ...]:
-    return (*(f"{job}.{field}" for field in _COUNTS), *template_fields(f"{job}.template"))
+    return (*(f"{job}.{field}" for field in _COUNTS), *projections.template_fields(f"{job}.template"))
 
 
 def _job_set_fields(spec: str) -> tuple[str, ...]:
@@ -132,7 +122,9 @@ _OF_LEADER_WORKER_SETS = (
     "spec.replicas",
     "spec.startupPolicy",
     "spec.leaderWorkerTemplate.size",
-    *template_fields("spec.leaderWorkerTemplate.leaderTemplate", "spec.leaderWorkerTemplate.workerTemplate"),
+    *projections.template_fields(
+        "spec.leaderWorkerTemplate.leaderTemplate", "spec.leaderWorkerTemplate.workerTemplate"
+    ),
 )
 _PATCH = "spec.runtimePatches.trainingRuntimeSpec.template"
 _OF_TRAIN_JOBS = (
@@ -148,19 +140,21 @@ _OF_RUNTIMES = (
     *(f"spec.template.{mark}" for mark in _MARKS),
     *_job_set_fields("spec.template.spec"),
 )
-TRAIN_JOB_FACTS = Projection(
+TRAIN_JOB_FACTS = projections.Projection(
     "train_jobs", TRAIN_JOBS, _reader(TrainJob), label_selector=SCHEDULER_LABEL, fields=(*_COMMON, *_OF_TRAIN_JOBS)
 )
 PROJECTIONS = (
-    Projection("jobs", JOBS, _reader(Job), label_selector=SCHEDULER_LABEL, fields=(*_COMMON, *_job_fields("spec"))),
-    Projection(
+    projections.Projection(
+        "jobs", JOBS, _reader(Job), label_selector=SCHEDULER_LABEL, fields=(*_COMMON, *_job_fields("spec"))
+    ),
+    projections.Projection(
         "job_sets",
         JOB_SETS,
         _reader(JobSet),
         label_selector=SCHEDULER_LABEL,
         fields=(*_COMMON, *_job_set_fields("spec")),
     ),
-    Projection(
+    projections.Projection(
         "leader_worker_sets",
         LEADER_WORKER_SETS,
         _reader(LeaderWorkerSet),
@@ -168,14 +162,24 @@ PROJECTIONS = (
         fields=(*_COMMON, *_OF_LEADER_WORKER_SETS),
     ),
     TRAIN_JOB_FACTS,
-    Projection("training_runtimes", TRAINING_RUNTIMES, _runtime, fields=_OF_RUNTIMES),
-    Projection("cluster_training_runtimes", CLUSTER_TRAINING_RUNTIMES, _cluster_runtime, fields=_OF_RUNTIMES),
+    projections.Projection("training_runtimes", TRAINING_RUNTIMES, _runtime, fields=_OF_RUNTIMES),
+    projections.Projection(
+        "cluster_training_runtimes", CLUSTER_TRAINING_RUNTIMES, _cluster_runtime, fields=_OF_RUNTIMES
+    ),
 )
 
 
 # What limits gangs under every scheduler.
 _LIMITS = (RESOURCE_QUOTAS, LIMIT_RANGES, *DEVICE_PROJECTIONS, NODES, *GROWTH)
-_OF_GANGS = (NAMESPACES, POD_CLIQUE_SETS, POD_GANGS, POD_GANG_MAPS, TOPOLOGY_BINDINGS, PRIORITY_CLASSES, *_LIMITS)
+_OF_GANGS = (
+    projections.NAMESPACES,
+    projections.POD_CLIQUE_SETS,
+    projections.POD_GANGS,
+    POD_GANG_MAPS,
+    projections.TOPOLOGY_BINDINGS,
+    projections.PRIORITY_CLASSES,
+    *_LIMITS,
+)
 # For admission, without Kueue.
 GENERAL = (*_OF_GANGS, *PROJECTIONS)
 # What files may contain, and what commands read.
@@ -184,18 +188,18 @@ EVERY_GENERAL = (*GENERAL, *KUEUE_PROJECTIONS, WORKLOADS)
 KUEUE_TO_RECONCILER = tuple(projection._replace(awaited=False) for projection in (*FOLLOWED, WORKLOADS))
 
 
-def general_to_server(*, kueue: bool) -> tuple[Projection, ...]:
+def general_to_server(*, kueue: bool) -> tuple[projections.Projection, ...]:
     """Returns the facts that admission knows; `kueue` adds Kueue's queues."""
     return (*GENERAL, *FOLLOWED) if kueue else GENERAL
 
 
-def general_to_reconciler(*, opted_in: bool, kueue: bool) -> tuple[Projection, ...]:
+def general_to_reconciler(*, opted_in: bool, kueue: bool) -> tuple[projections.Projection, ...]:
     """Returns the facts that a reconciler knows. With `opted_in` it also makes the gangs of opted-in workloads. It
     watches these and PodGangs as whole objects; of a TrainJob it watches only the record, which the record of its
     JobSet completes. With `kueue` it says of gangs that Kueue holds them.
     """
     return (
-        *(projection for projection in _OF_GANGS if projection is not POD_GANGS),
+        *(projection for projection in _OF_GANGS if projection is not projections.POD_GANGS),
         *((TRAIN_JOB_FACTS,) if opted_in else ()),
         *(KUEUE_TO_RECONCILER if kueue else ()),
     )

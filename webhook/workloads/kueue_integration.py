@@ -30,21 +30,10 @@ from webhook.model.pod_template import Pod, PodTemplate
 from webhook.model.projections import POD_CLIQUE_SETS
 from webhook.model.quantity import Version
 from webhook.model.reading import Manifest, mapping, sequence, text
+from webhook.workloads import opted_in_gang
 from webhook.workloads.job import Job, parallelism
 from webhook.workloads.jobset import JobSet
 from webhook.workloads.leaderworkerset import LeaderWorkerSet
-from webhook.workloads.opted_in_gang import (
-    KAI_REQUIRED,
-    KAI_TOPOLOGY,
-    KOORDINATOR_TOPOLOGY,
-    VOLCANO_TIER,
-    AnnotationPlace,
-    Annotations,
-    annotations_of_jobs,
-    annotations_of_workload,
-    domains,
-    every_place,
-)
 from webhook.workloads.opted_in_workload import OptedInWorkload
 from webhook.workloads.pod_clique_set import Clique, PodCliqueSet
 from webhook.workloads.trainjob import Runtime, TrainerJobSet, TrainJob, train_job_of
@@ -404,20 +393,20 @@ def levels_of_set(workload: PodCliqueSet, facts: ClusterFacts) -> Iterator[Requi
 def levels_for(system: str, workload: OptedInWorkload, facts: ClusterFacts) -> Iterator[RequiredLevel]:
     """Yields the levels that `system` (a name of `webhook.model.claims`) reads in a workload's annotations."""
     if system == "KAI":
-        yield from _kai_levels(annotations_of_workload(workload), facts)
+        yield from _kai_levels(opted_in_gang.annotations_of_workload(workload), facts)
         # Podgrouper reads the templates of a JobSet's Jobs as well, and no pods.
-        for part, place in zip(workload.parts, annotations_of_jobs(workload), strict=False):
+        for part, place in zip(workload.parts, opted_in_gang.annotations_of_jobs(workload), strict=False):
             yield from (level._replace(parts=(part.name,)) for level in _kai_levels(place, facts))
-        if isinstance(workload, TrainerJobSet) and KAI_REQUIRED not in workload.annotations:
-            above = annotations_of_workload(workload.train_job)
+        if isinstance(workload, TrainerJobSet) and opted_in_gang.KAI_REQUIRED not in workload.annotations:
+            above = opted_in_gang.annotations_of_workload(workload.train_job)
             yield from (level._replace(inherited=True) for level in _kai_levels(above, facts))
     elif system in {"Koordinator", "Volcano"}:
-        key = KOORDINATOR_TOPOLOGY if system == "Koordinator" else VOLCANO_TIER
-        for place in every_place(workload):
+        key = opted_in_gang.KOORDINATOR_TOPOLOGY if system == "Koordinator" else opted_in_gang.VOLCANO_TIER
+        for place in opted_in_gang.every_place(workload):
             if (
-                place.holder is not AnnotationPlace.JOBS
+                place.holder is not opted_in_gang.AnnotationPlace.JOBS
                 and place.asks(key)
-                and (domain := domains(place)[0]) is not None
+                and (domain := opted_in_gang.domains(place)[0]) is not None
             ):
                 yield RequiredLevel(domain, place.path / key, _label_key(domain, facts))
                 # A gang has one topology.
@@ -436,13 +425,16 @@ def levels_of_own_gang(workload: OptedInWorkload) -> Iterator[RequiredLevel]:
                 yield RequiredLevel(key, path, key, block.parts)
 
 
-def _kai_levels(place: Annotations, facts: ClusterFacts) -> Iterator[RequiredLevel]:
+def _kai_levels(place: opted_in_gang.Annotations, facts: ClusterFacts) -> Iterator[RequiredLevel]:
     """Yields the level at one place. Without the name of a Topology KAI ignores it."""
-    level, topology = text(place.values.get(KAI_REQUIRED)), text(place.values.get(KAI_TOPOLOGY))
+    level, topology = (
+        text(place.values.get(opted_in_gang.KAI_REQUIRED)),
+        text(place.values.get(opted_in_gang.KAI_TOPOLOGY)),
+    )
     if level is not None and topology is not None:
         levels = (facts.kai_topologies or {}).get(topology)
         aliases = levels.aliases if isinstance(levels, KaiLevels) else {}
-        yield RequiredLevel(level, place.path / KAI_REQUIRED, aliases.get(level, level))
+        yield RequiredLevel(level, place.path / opted_in_gang.KAI_REQUIRED, aliases.get(level, level))
 
 
 def _label_key(layer: str, facts: ClusterFacts) -> str | None:

@@ -24,6 +24,7 @@ from webhook.model.place import surge_of, together_in
 from webhook.model.pod_template import PodTemplate, TemplatePaths
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
 from webhook.model.workload_record import QUEUE_WORD, SCHEDULER_LABEL
+from webhook.workloads import workload_shape
 from webhook.workloads.leaderworkerset import LeaderWorkerSet
 from webhook.workloads.opted_in_workload import (
     Hindrance,
@@ -32,19 +33,6 @@ from webhook.workloads.opted_in_workload import (
     OptedInWorkload,
     Part,
     template_at,
-)
-from webhook.workloads.workload_shape import (
-    Over,
-    PartShape,
-    PodCount,
-    PodShape,
-    ShapeCondition,
-    ShapePath,
-    ShapeScope,
-    Statement,
-    WorkloadShape,
-    all_hold,
-    form_of,
 )
 
 # The rules about what a shape says of a workload's controller: its gang is never complete, or works against the gang.
@@ -57,11 +45,11 @@ FLAT_FIELDS = ("schedulerName", "priorityClassName", "nodeSelector", "toleration
 class ShapedWorkload(OptedInWorkload):
     """A workload of a declared kind. `view_of` makes the class of each kind. `shape` is the form of this workload."""
 
-    forms: ClassVar[tuple[WorkloadShape, ...]]
+    forms: ClassVar[tuple[workload_shape.WorkloadShape, ...]]
 
     def __init__(self, raw: Manifest, namespace: str | None = None) -> None:
         super().__init__(raw, namespace)
-        self.shape = form_of(self.forms, raw)
+        self.shape = workload_shape.form_of(self.forms, raw)
 
     def read(self) -> None:
         """Reads every field that any caller may read. Raises `Malformed`."""
@@ -80,17 +68,17 @@ class ShapedWorkload(OptedInWorkload):
     @property
     def gang_per_part(self) -> bool:
         """Whether each of its parts is a gang."""
-        return self.shape.over is Over.PART
+        return self.shape.over is workload_shape.Over.PART
 
     @property
     def together(self) -> Mapping[str, int] | None:
         """By role, how many groups start together; None if it has no roles."""
-        return together_in(self.annotations) if self.shape.over is Over.GROUPS else None
+        return together_in(self.annotations) if self.shape.over is workload_shape.Over.GROUPS else None
 
     @property
     def roles(self) -> tuple[LeaderWorkerSetRole, ...]:
         """Its roles: each entry of its parts is the template of a LeaderWorkerSet."""
-        return tuple(self._roles()) if self.shape.over is Over.GROUPS else ()
+        return tuple(self._roles()) if self.shape.over is workload_shape.Over.GROUPS else ()
 
     def _roles(self) -> Iterator[LeaderWorkerSetRole]:
         for part in self.parts:
@@ -128,12 +116,12 @@ class ShapedWorkload(OptedInWorkload):
         """The path that says so."""
         return self.shape.elsewhere[0].path.field_path(self._scope) if self.shape.elsewhere else super().managed_path
 
-    def _holds(self, conditions: tuple[ShapeCondition, ...]) -> bool:
-        return bool(conditions) and all_hold(conditions, self._scope)
+    def _holds(self, conditions: tuple[workload_shape.ShapeCondition, ...]) -> bool:
+        return bool(conditions) and workload_shape.all_hold(conditions, self._scope)
 
     @property
-    def _scope(self) -> ShapeScope:
-        return ShapeScope(self.raw)
+    def _scope(self) -> workload_shape.ShapeScope:
+        return workload_shape.ShapeScope(self.raw)
 
     @property
     def operator_minimum(self) -> tuple[FieldPath | None, int | None]:
@@ -176,13 +164,13 @@ class ShapedWorkload(OptedInWorkload):
                     yield self._part(part, scope)
 
     @property
-    def pod_shapes(self) -> Iterator[PodShape]:
+    def pod_shapes(self) -> Iterator[workload_shape.PodShape]:
         """How the pods of each of its parts are known, in the order of the parts."""
         for part in self.shape.parts:
             if not part.outside:
                 yield from (part.pod for _ in part.scopes(self._scope))
 
-    def _part(self, part: PartShape, scope: ShapeScope) -> Part:
+    def _part(self, part: workload_shape.PartShape, scope: workload_shape.ShapeScope) -> Part:
         path = SPEC if scope.entry is None else scope.entry.path
         at, raw = _template_of(part, scope)
         template = _template(part, at, raw, scope)
@@ -198,7 +186,7 @@ class ShapedWorkload(OptedInWorkload):
         places = [part.template.labels_path for part in self.parts if value_at(self.raw, part.place)[1] is not None]
         for path in self.shape.marked:
             # The objects that have, or may get, the metadata at `path`.
-            holders = ShapePath(path.text, path.steps[:-1], path.of_entry).values(self._scope)
+            holders = workload_shape.ShapePath(path.text, path.steps[:-1], path.of_entry).values(self._scope)
             places += [holder.path / str(path.steps[-1]) / "labels" for holder in holders]
         return tuple(dict.fromkeys(places))
 
@@ -254,7 +242,11 @@ class ShapedWorkload(OptedInWorkload):
 
     def carried_path(self, key: str) -> FieldPath | None:
         """Returns where its operator takes the value for a key from; None if it writes nothing under the key."""
-        carried = (entry for entry in self.shape.carried if entry.key == key and all_hold(entry.when, self._scope))
+        carried = (
+            entry
+            for entry in self.shape.carried
+            if entry.key == key and workload_shape.all_hold(entry.when, self._scope)
+        )
         return next((entry.path.field_path(self._scope) for entry in carried), None)
 
     @property
@@ -270,7 +262,7 @@ class ShapedWorkload(OptedInWorkload):
                 queues[carried.key] = value if is_left else queues.get(carried.key, value)
         return replace(record, queues=tuple((key, queues[key]) for key in sorted(queues)))
 
-    def _stated(self, statements: tuple[Statement, ...], rule: str) -> Iterator[Hindrance]:
+    def _stated(self, statements: tuple[workload_shape.Statement, ...], rule: str) -> Iterator[Hindrance]:
         for statement in statements:
             for scope in statement.scopes(self._scope):
                 at, value = _statement_place(statement, scope)
@@ -287,7 +279,7 @@ class ShapedWorkload(OptedInWorkload):
 
 
 @lru_cache(maxsize=256)
-def view_of(forms: tuple[WorkloadShape, ...], title: str = "") -> type[ShapedWorkload]:
+def view_of(forms: tuple[workload_shape.WorkloadShape, ...], title: str = "") -> type[ShapedWorkload]:
     """Returns the view of the workloads of a kind with these forms. What does not depend on the version is the same in
     all of them. `title` replaces the kind where that alone is ambiguous.
     """
@@ -309,7 +301,9 @@ def view_of(forms: tuple[WorkloadShape, ...], title: str = "") -> type[ShapedWor
     return View
 
 
-def _template_of(part: PartShape, scope: ShapeScope) -> tuple[FieldPath, Mapping[str, Any]]:
+def _template_of(
+    part: workload_shape.PartShape, scope: workload_shape.ShapeScope
+) -> tuple[FieldPath, Mapping[str, Any]]:
     """Returns the path of a part's template and the template, of the first place that has one."""
     for path in part.templates:
         if (raw := path.value(scope)) is not None:
@@ -317,7 +311,9 @@ def _template_of(part: PartShape, scope: ShapeScope) -> tuple[FieldPath, Mapping
     return part.templates[-1].field_path(scope), {}
 
 
-def _template(part: PartShape, at: FieldPath, raw: Mapping[str, Any], scope: ShapeScope) -> PodTemplate:
+def _template(
+    part: workload_shape.PartShape, at: FieldPath, raw: Mapping[str, Any], scope: workload_shape.ShapeScope
+) -> PodTemplate:
     if not part.flat:
         return template_at(raw, at)
     if part.spec is not None:
@@ -325,7 +321,9 @@ def _template(part: PartShape, at: FieldPath, raw: Mapping[str, Any], scope: Sha
     return PodTemplate(raw, {field: raw[field] for field in FLAT_FIELDS if field in raw}, TemplatePaths(at, at))
 
 
-def _unreachable(part: PartShape, scope: ShapeScope, *, has_gangs: bool) -> Iterator[Hindrance]:
+def _unreachable(
+    part: workload_shape.PartShape, scope: workload_shape.ShapeScope, *, has_gangs: bool
+) -> Iterator[Hindrance]:
     pods = part.pods.value(scope)
     needed = part.minimum(scope)
     if needed is None or (minimum := needed.value(scope)) <= pods:
@@ -337,7 +335,7 @@ def _unreachable(part: PartShape, scope: ShapeScope, *, has_gangs: bool) -> Iter
     yield Hindrance(OPERATOR, at, minimum, why, "lower the minimum, or raise the number of pods")
 
 
-def _shrinkable(part: PartShape, scope: ShapeScope) -> Iterator[Hindrance]:
+def _shrinkable(part: workload_shape.PartShape, scope: workload_shape.ShapeScope) -> Iterator[Hindrance]:
     lowest = part.lower_bound(scope)
     if lowest is None:
         return
@@ -351,7 +349,9 @@ def _shrinkable(part: PartShape, scope: ShapeScope) -> Iterator[Hindrance]:
         yield Hindrance(OPERATOR, at, value, why, remedy)
 
 
-def _remedy(part: PartShape, scope: ShapeScope, lowest: PodCount) -> tuple[FieldPath, Any, str]:
+def _remedy(
+    part: workload_shape.PartShape, scope: workload_shape.ShapeScope, lowest: workload_shape.PodCount
+) -> tuple[FieldPath, Any, str]:
     """Returns the field by which the minimum of a part and its lowest number can be made equal, its value, and how."""
     minimum = part.minimum(scope)
     if minimum is not None and minimum.path is not None:
@@ -363,12 +363,12 @@ def _remedy(part: PartShape, scope: ShapeScope, lowest: PodCount) -> tuple[Field
     return _template_of(part, scope)[0], None, "let minimum and lowest in the WorkloadShape be the same number of pods"
 
 
-def _needed(part: PartShape, scope: ShapeScope, pods: int) -> int:
+def _needed(part: workload_shape.PartShape, scope: workload_shape.ShapeScope, pods: int) -> int:
     needed = part.minimum(scope)
     return pods if needed is None else min(needed.value(scope), pods)
 
 
-def _statement_place(statement: Statement, scope: ShapeScope) -> tuple[FieldPath, Any]:
+def _statement_place(statement: workload_shape.Statement, scope: workload_shape.ShapeScope) -> tuple[FieldPath, Any]:
     if statement.at is not None:
         return statement.at.field_path(scope), statement.at.value(scope)
     return (SPEC, None) if scope.entry is None else (scope.entry.path, None)
@@ -409,7 +409,7 @@ def gang_size(workload: ShapedWorkload) -> GangSize | None:
     if not pods:
         return None
     needed, enough = _pods_needed(workload), most
-    if needed is not None and workload.shape.over is Over.ALL:
+    if needed is not None and workload.shape.over is workload_shape.Over.ALL:
         enough = needed + most - pods
     stated_path, stated = workload.operator_minimum
     if stated is not None:
@@ -425,10 +425,14 @@ def _pods_needed(workload: ShapedWorkload) -> int | None:
     shape = workload.shape
     on_request = not shape.by_namespace and SCHEDULER_LABEL not in workload.labels
     # A workload with roles has several gangs, each of another size.
-    if on_request or shape.over in {Over.NONE, Over.GROUPS} or shape.left_to in _IN_PYTHON:
+    if (
+        on_request
+        or shape.over in {workload_shape.Over.NONE, workload_shape.Over.GROUPS}
+        or shape.left_to in _IN_PYTHON
+    ):
         return None
     every = [part.needed for part in workload.first_parts(outside=False) if part.needed]
-    return min(every, default=None) if shape.over is Over.PART else sum(every)
+    return min(every, default=None) if shape.over is workload_shape.Over.PART else sum(every)
 
 
 def gang_sizes(workloads: Iterable[ShapedWorkload], groups: Mapping[WorkloadKey, int]) -> dict[WorkloadKey, GangSize]:

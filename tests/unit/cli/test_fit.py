@@ -100,7 +100,7 @@ def test_a_gang_that_fits_has_an_estimate_of_now(rollcall: Run) -> None:
     assert ran.out.splitlines()[1:4] == [
         "    gang small (koord-scheduler): fits an empty cluster",
         "        now  short by 2 pods on rack r7 (an estimate)",
-        "        go   eval would have to go",
+        "        evict eval",
     ]
 
 

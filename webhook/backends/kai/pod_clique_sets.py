@@ -236,7 +236,7 @@ def _wrong_amounts(pod: PodTemplate, stated: Mapping[str, str]) -> Iterator[Find
         yield _refused(pod, _FRACTION, "it is no number between 0 and 1", "write a part of one GPU, such as 0.5")
     for key in (_MEMORY, _DEVICES):
         if key in stated and not (_UNSIGNED.match(stated[key]) and 0 < int(stated[key]) < _UINT64):
-            yield _refused(pod, key, "it is no whole number above 0", "write a positive whole number")
+            yield _refused(pod, key, "it is not a whole number above 0", "write a positive whole number")
 
 
 def _refused(pod: PodTemplate, key: str, why: str, remedy: str) -> Finding:

@@ -11,28 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from webhook.backends import families
-from webhook.backends.koordinator import keys
-from webhook.backends.koordinator.gang_groups import (
-    GROUPS_AND_PODS,
-    SPINE_LAYERS,
-    Topology,
-    UnreadableSetting,
-    annotated_pod,
-    gang_reference,
-    gather,
-    has_gang_settings,
-    is_scheduled_here,
-    match_policy,
-    members_of,
-    most_action,
-    nearest_gang,
-    pod,
-    pod_group,
-    pod_group_cluster,
-    read_topology,
-    topology_kept,
-    topology_of,
-)
+from webhook.backends.koordinator import gang_groups, keys
 from webhook.backends.koordinator.gangs import (
     THE_TOPOLOGY,
     declared_layers,
@@ -59,9 +38,9 @@ _NANOSECONDS = 10**9
 
 @rule(
     "koordinator/gang-mode",
-    kinds=GROUPS_AND_PODS,
-    passes=Example(pod_group(settings={"mode": "NonStrict"})),
-    fails=Example(pod_group(settings={"mode": "nonstrict"})),
+    kinds=gang_groups.GROUPS_AND_PODS,
+    passes=Example(gang_groups.pod_group(settings={"mode": "NonStrict"})),
+    fails=Example(gang_groups.pod_group(settings={"mode": "nonstrict"})),
 )
 def mode(stored: StoredObject, _: RuleContext) -> Results:
     """koord-scheduler only logs an unknown mode, also one in the wrong case, and treats the gang as Strict.
@@ -78,9 +57,9 @@ def mode(stored: StoredObject, _: RuleContext) -> Results:
 
 @rule(
     "koordinator/gang-match-policy",
-    kinds=GROUPS_AND_PODS,
-    passes=Example(pod_group(settings={"match-policy": "waiting-and-running"})),
-    fails=Example(pod_group(settings={"match-policy": "WaitingAndRunning"})),
+    kinds=gang_groups.GROUPS_AND_PODS,
+    passes=Example(gang_groups.pod_group(settings={"match-policy": "waiting-and-running"})),
+    fails=Example(gang_groups.pod_group(settings={"match-policy": "WaitingAndRunning"})),
 )
 def gang_match_policy(stored: StoredObject, _: RuleContext) -> Results:
     """koord-scheduler only logs an unknown policy, also one in the wrong case, and uses its default, once-satisfied.
@@ -89,7 +68,7 @@ def gang_match_policy(stored: StoredObject, _: RuleContext) -> Results:
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go (`tryInitByPodGroup`,
     `tryInitByPodConfig`), apis/extension/coscheduling.go (`GetGangMatchPolicy`), v1.8.0.
     """
-    read = match_policy(stored) if has_gang_settings(stored) else None
+    read = gang_groups.match_policy(stored) if gang_groups.has_gang_settings(stored) else None
     if read is not None and read[0] not in keys.MATCH_POLICIES:
         why = "koord-scheduler does not know this policy and uses its default, once-satisfied"
         remedy = f"set it to {_choice(keys.MATCH_POLICIES)}, spelled exactly like this"
@@ -98,11 +77,11 @@ def gang_match_policy(stored: StoredObject, _: RuleContext) -> Results:
 
 @rule(
     "koordinator/gang-match-policy-alias",
-    kinds=GROUPS_AND_PODS,
-    passes=Example(pod_group(settings={"match-policy": "waiting-and-running"})),
+    kinds=gang_groups.GROUPS_AND_PODS,
+    passes=Example(gang_groups.pod_group(settings={"match-policy": "waiting-and-running"})),
     fails=Example(
         {
-            **pod_group(),
+            **gang_groups.pod_group(),
             "metadata": {
                 "name": "leader",
                 "namespace": "default",
@@ -130,10 +109,10 @@ def match_policy_alias(stored: StoredObject, _: RuleContext) -> Results:
 
 @rule(
     "koordinator/gang-only-waiting",
-    kinds=GROUPS_AND_PODS,
+    kinds=gang_groups.GROUPS_AND_PODS,
     default=Action.WARN,
-    passes=Example(pod_group(settings={"match-policy": "waiting-and-running"})),
-    fails=Example(pod_group(settings={"match-policy": "only-waiting"})),
+    passes=Example(gang_groups.pod_group(settings={"match-policy": "waiting-and-running"})),
+    fails=Example(gang_groups.pod_group(settings={"match-policy": "only-waiting"})),
 )
 def gang_only_waiting(stored: StoredObject, _: RuleContext) -> Results:
     """Under only-waiting, bound pods do not count. A replacement pod that waits alone never reaches the minimum and
@@ -142,7 +121,7 @@ def gang_only_waiting(stored: StoredObject, _: RuleContext) -> Results:
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go (`isGangValidForPermit`),
     v1.8.0.
     """
-    read = match_policy(stored) if has_gang_settings(stored) else None
+    read = gang_groups.match_policy(stored) if gang_groups.has_gang_settings(stored) else None
     if read is not None and read[0] == keys.ONLY_WAITING:
         why = "bound pods do not count, so a pod that is replaced alone never binds"
         yield Finding(at=read[1], value=keys.ONLY_WAITING, why=why, remedy="set it to waiting-and-running")
@@ -150,9 +129,9 @@ def gang_only_waiting(stored: StoredObject, _: RuleContext) -> Results:
 
 @rule(
     "koordinator/gang-minimum",
-    kinds=GROUPS_AND_PODS,
-    passes=Example(pod_group(minMember=2)),
-    fails=Example(pod_group(minMember=0)),
+    kinds=gang_groups.GROUPS_AND_PODS,
+    passes=Example(gang_groups.pod_group(minMember=2)),
+    fails=Example(gang_groups.pod_group(minMember=0)),
 )
 def minimum(stored: StoredObject, _: RuleContext) -> Results:
     """A minimum below 1 is always reached: pods start one by one, and the PodGroup's phase never leaves Pending.
@@ -169,9 +148,9 @@ def minimum(stored: StoredObject, _: RuleContext) -> Results:
 
 @rule(
     "koordinator/gang-total-number",
-    kinds=GROUPS_AND_PODS,
-    passes=Example(pod_group(minMember=2, settings={"total-number": "4"})),
-    fails=Example(pod_group(minMember=2, settings={"total-number": "1"})),
+    kinds=gang_groups.GROUPS_AND_PODS,
+    passes=Example(gang_groups.pod_group(minMember=2, settings={"total-number": "4"})),
+    fails=Example(gang_groups.pod_group(minMember=2, settings={"total-number": "1"})),
 )
 def total_number(stored: StoredObject, _: RuleContext) -> Results:
     """koord-scheduler only logs a total that is not a number or is below the minimum, and uses the minimum. Up to v1.6
@@ -199,8 +178,8 @@ def total_number(stored: StoredObject, _: RuleContext) -> Results:
 @rule(
     "koordinator/gang-waiting-time",
     kinds=(JUDGED_PODS,),
-    passes=Example(annotated_pod(waiting_time="1h30m")),
-    fails=Example(annotated_pod(waiting_time="30")),
+    passes=Example(gang_groups.annotated_pod(waiting_time="1h30m")),
+    fails=Example(gang_groups.annotated_pod(waiting_time="30")),
 )
 def waiting_time(stored: StoredObject, _: RuleContext) -> Results:
     """koord-scheduler only logs a duration without a unit, in days, or below 0, and the gang waits for the scheduler's
@@ -221,10 +200,10 @@ def waiting_time(stored: StoredObject, _: RuleContext) -> Results:
 
 @rule(
     "koordinator/gang-timeout",
-    kinds=GROUPS_AND_PODS,
+    kinds=gang_groups.GROUPS_AND_PODS,
     default=Action.WARN,
-    passes=Example(pod_group(scheduleTimeoutSeconds=600)),
-    fails=Example(pod_group(scheduleTimeoutSeconds=3600)),
+    passes=Example(gang_groups.pod_group(scheduleTimeoutSeconds=600)),
+    fails=Example(gang_groups.pod_group(scheduleTimeoutSeconds=3600)),
 )
 def timeout(stored: StoredObject, _: RuleContext) -> Results:
     """A pod waits at most 15 minutes for its gang, because kube-scheduler's framework caps the time. For a value below
@@ -244,12 +223,12 @@ def timeout(stored: StoredObject, _: RuleContext) -> Results:
 
 def _annotation(stored: StoredObject, key: str) -> str | None:
     """Returns the value of an annotation that koord-scheduler reads; None if it is missing or empty."""
-    return text(stored.annotations.get(key)) if has_gang_settings(stored) else None
+    return text(stored.annotations.get(key)) if gang_groups.has_gang_settings(stored) else None
 
 
 def _minimum(stored: StoredObject) -> Iterator[tuple[FieldPath, object, int | None]]:
     """Yields the path of a gang's minimum, its written value, and the number that koord-scheduler reads from it."""
-    if not has_gang_settings(stored):
+    if not gang_groups.has_gang_settings(stored):
         return
     if stored.kind == keys.POD_GROUP.kind:
         least = integer(stored.spec.get("minMember"))
@@ -267,7 +246,7 @@ def _minimum(stored: StoredObject) -> Iterator[tuple[FieldPath, object, int | No
 def _timeout(stored: StoredObject) -> Iterator[tuple[FieldPath, object, float]]:
     """Yields how long a pod waits in Permit, in seconds, if a PodGroup states it or a pod states more than 0."""
     if stored.kind == keys.POD_GROUP.kind:
-        seconds = integer(stored.spec.get("scheduleTimeoutSeconds")) if has_gang_settings(stored) else None
+        seconds = integer(stored.spec.get("scheduleTimeoutSeconds")) if gang_groups.has_gang_settings(stored) else None
         if seconds is not None:
             yield SPEC / "scheduleTimeoutSeconds", seconds, seconds
     elif (written := _annotation(stored, keys.ANNOTATION_WAITING_TIME)) is not None and (
@@ -301,15 +280,19 @@ group_pods = families.group_pods(
 
 AT = ANNOTATIONS / keys.ANNOTATION_TOPOLOGY
 _SPINE = {"layer": "SpineLayer", "strategy": "MustGather"}
-_CLUSTER = pod_group_cluster(network_topologies=SPINE_LAYERS)
-_FINE = pod_group(settings=gather(_SPINE))
+_CLUSTER = gang_groups.pod_group_cluster(network_topologies=gang_groups.SPINE_LAYERS)
+_FINE = gang_groups.pod_group(settings=gang_groups.gather(_SPINE))
 
 
 @rule(
     "koordinator/gang-topology-unread",
-    kinds=GROUPS_AND_PODS,
-    passes=Example(pod_group(settings=gather({**_SPINE, "podCountMultiple": 4})), facts=_CLUSTER),
-    fails=Example(pod_group(settings=gather({**_SPINE, "podCountMultiple": "4"})), facts=_CLUSTER),
+    kinds=gang_groups.GROUPS_AND_PODS,
+    passes=Example(
+        gang_groups.pod_group(settings=gang_groups.gather({**_SPINE, "podCountMultiple": 4})), facts=_CLUSTER
+    ),
+    fails=Example(
+        gang_groups.pod_group(settings=gang_groups.gather({**_SPINE, "podCountMultiple": "4"})), facts=_CLUSTER
+    ),
 )
 def topology_unreadable(stored: StoredObject, _: RuleContext) -> Results:
     """If one value has the wrong JSON type, such as "4" or 4.0 for a whole number, koord-scheduler logs the error and
@@ -322,8 +305,8 @@ def topology_unreadable(stored: StoredObject, _: RuleContext) -> Results:
     if written is None:
         return
     try:
-        read_topology(written)
-    except UnreadableSetting as error:
+        gang_groups.read_topology(written)
+    except gang_groups.UnreadableSetting as error:
         why = f"it {error}, so koord-scheduler drops all of it and places the gang on any nodes"
         remedy = 'set an object such as {"gatherStrategy":[{"layer":"SpineLayer","strategy":"MustGather"}]}'
         yield Finding(at=AT, value=written, why=why, remedy=remedy)
@@ -331,9 +314,12 @@ def topology_unreadable(stored: StoredObject, _: RuleContext) -> Results:
 
 @rule(
     "koordinator/gang-topology-strategy",
-    kinds=GROUPS_AND_PODS,
+    kinds=gang_groups.GROUPS_AND_PODS,
     passes=Example(_FINE, facts=_CLUSTER),
-    fails=Example(pod_group(settings=gather({"layer": "SpineLayer", "strategy": "mustGather"})), facts=_CLUSTER),
+    fails=Example(
+        gang_groups.pod_group(settings=gang_groups.gather({"layer": "SpineLayer", "strategy": "mustGather"})),
+        facts=_CLUSTER,
+    ),
 )
 def topology_strategy(stored: StoredObject, _: RuleContext) -> Results:
     """Only the word MustGather, spelled like this, is a requirement. Any other word is not an error either, and the
@@ -356,9 +342,9 @@ def _unknown_strategies(stored: StoredObject) -> Iterator[str]:
 
 @rule(
     "koordinator/gang-topology-missing",
-    kinds=GROUPS_AND_PODS,
+    kinds=gang_groups.GROUPS_AND_PODS,
     passes=Example(_FINE, facts=_CLUSTER),
-    fails=Example(_FINE, facts=pod_group_cluster(network_topologies={})),
+    fails=Example(_FINE, facts=gang_groups.pod_group_cluster(network_topologies={})),
 )
 def topology_unavailable(stored: StoredObject, context: RuleContext) -> Results:
     """Without a valid ClusterNetworkTopology "default", every pod of a gang with a topology fails. Without the argument
@@ -381,11 +367,15 @@ def topology_unavailable(stored: StoredObject, context: RuleContext) -> Results:
 
 @rule(
     "koordinator/gang-topology-layer",
-    kinds=GROUPS_AND_PODS,
+    kinds=gang_groups.GROUPS_AND_PODS,
     passes=Example(
-        pod_group(settings=gather({"layer": "NodeTopologyLayer", "strategy": "MustGather"})), facts=_CLUSTER
+        gang_groups.pod_group(settings=gang_groups.gather({"layer": "NodeTopologyLayer", "strategy": "MustGather"})),
+        facts=_CLUSTER,
     ),
-    fails=Example(pod_group(settings=gather({"layer": "spineLayer", "strategy": "MustGather"})), facts=_CLUSTER),
+    fails=Example(
+        gang_groups.pod_group(settings=gang_groups.gather({"layer": "spineLayer", "strategy": "MustGather"})),
+        facts=_CLUSTER,
+    ),
 )
 def topology_layer(stored: StoredObject, context: RuleContext) -> Results:
     """If the layer of MustGather is not declared, no domain is large enough, and every attempt to place the gang fails.
@@ -410,16 +400,19 @@ def topology_layer(stored: StoredObject, context: RuleContext) -> Results:
 
 @rule(
     "koordinator/gang-topology-differs",
-    kinds=GROUPS_AND_PODS,
+    kinds=gang_groups.GROUPS_AND_PODS,
     passes=Example(
-        pod_group("leader", "leader", "worker", settings=gather(_SPINE)),
-        facts=pod_group_cluster(
-            pod_group("worker", "leader", "worker", settings=gather(_SPINE)), network_topologies=SPINE_LAYERS
+        gang_groups.pod_group("leader", "leader", "worker", settings=gang_groups.gather(_SPINE)),
+        facts=gang_groups.pod_group_cluster(
+            gang_groups.pod_group("worker", "leader", "worker", settings=gang_groups.gather(_SPINE)),
+            network_topologies=gang_groups.SPINE_LAYERS,
         ),
     ),
     fails=Example(
-        pod_group("leader", "leader", "worker", settings=gather(_SPINE)),
-        facts=pod_group_cluster(pod_group("worker", "leader", "worker"), network_topologies=SPINE_LAYERS),
+        gang_groups.pod_group("leader", "leader", "worker", settings=gang_groups.gather(_SPINE)),
+        facts=gang_groups.pod_group_cluster(
+            gang_groups.pod_group("worker", "leader", "worker"), network_topologies=gang_groups.SPINE_LAYERS
+        ),
     ),
 )
 def topology_differs(stored: StoredObject, context: RuleContext) -> Results:
@@ -435,30 +428,32 @@ def topology_differs(stored: StoredObject, context: RuleContext) -> Results:
         return
     written = _written(stored)
     try:
-        topology = None if written is None else topology_kept(read_topology(written))
-    except UnreadableSetting:
+        topology = None if written is None else gang_groups.topology_kept(gang_groups.read_topology(written))
+    except gang_groups.UnreadableSetting:
         return
-    others = (key for key in members_of(stored) if key in pod_groups and pod_groups[key].topology != topology)
-    if (key := nearest_gang(stored, others)) is not None:
+    others = (
+        key for key in gang_groups.members_of(stored) if key in pod_groups and pod_groups[key].topology != topology
+    )
+    if (key := gang_groups.nearest_gang(stored, others)) is not None:
         yield Finding(
             at=AT,
             value=written,
             why=f"PodGroup {gang_id(key)} of the same gang group has another topology, "
             "and the first pod decides which one is used",
             remedy="set the same annotation on every member",
-            at_most=most_action(stored, key),
+            at_most=gang_groups.most_action(stored, key),
         )
 
 
 def _written(stored: StoredObject) -> str | None:
-    return text(stored.annotations.get(keys.ANNOTATION_TOPOLOGY)) if has_gang_settings(stored) else None
+    return text(stored.annotations.get(keys.ANNOTATION_TOPOLOGY)) if gang_groups.has_gang_settings(stored) else None
 
 
-def _read(stored: StoredObject) -> Topology | None:
+def _read(stored: StoredObject) -> gang_groups.Topology | None:
     """Returns the entries that koord-scheduler reads. A spec without entries also enables the topology search."""
     try:
-        return topology_of(stored) if has_gang_settings(stored) else None
-    except UnreadableSetting:
+        return gang_groups.topology_of(stored) if gang_groups.has_gang_settings(stored) else None
+    except gang_groups.UnreadableSetting:
         return None
 
 
@@ -470,12 +465,12 @@ _LABELLED = {keys.LABEL_POD_GROUP: "worker"}
     kinds=(JUDGED_PODS,),
     membership=True,
     passes=Example(
-        pod(labels=_LABELLED, annotations={keys.ANNOTATION_NAME: "worker"}),
-        facts=pod_group_cluster(pod_group("worker")),
+        gang_groups.pod(labels=_LABELLED, annotations={keys.ANNOTATION_NAME: "worker"}),
+        facts=gang_groups.pod_group_cluster(gang_groups.pod_group("worker")),
     ),
     fails=Example(
-        pod(labels=_LABELLED, annotations={keys.ANNOTATION_NAME: "leader"}),
-        facts=pod_group_cluster(pod_group("worker")),
+        gang_groups.pod(labels=_LABELLED, annotations={keys.ANNOTATION_NAME: "leader"}),
+        facts=gang_groups.pod_group_cluster(gang_groups.pod_group("worker")),
     ),
 )
 def names_disagree(stored: StoredObject, _: RuleContext) -> Results:
@@ -485,8 +480,8 @@ def names_disagree(stored: StoredObject, _: RuleContext) -> Results:
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/util/gang_helper.go (`GetGangNameByPod`),
     v1.4.0 to v1.8.0.
     """
-    reference = gang_reference(stored)
-    if reference is None or not is_scheduled_here(stored):
+    reference = gang_groups.gang_reference(stored)
+    if reference is None or not gang_groups.is_scheduled_here(stored):
         return
     for at, values, key in (
         (LABELS, stored.labels, keys.LABEL_OLD_NAME),
@@ -503,8 +498,8 @@ def names_disagree(stored: StoredObject, _: RuleContext) -> Results:
     "koordinator/gang-min-available",
     kinds=(JUDGED_PODS,),
     membership=True,
-    passes=Example(annotated_pod(), facts=pod_group_cluster()),
-    fails=Example(pod(annotations={keys.ANNOTATION_NAME: "worker"}), facts=pod_group_cluster()),
+    passes=Example(gang_groups.annotated_pod(), facts=gang_groups.pod_group_cluster()),
+    fails=Example(gang_groups.pod(annotations={keys.ANNOTATION_NAME: "worker"}), facts=gang_groups.pod_group_cluster()),
 )
 def min_available(stored: StoredObject, context: RuleContext) -> Results:
     """koord-scheduler makes a gang that is named by an annotation from the first pod with a readable min-available.
@@ -513,8 +508,8 @@ def min_available(stored: StoredObject, context: RuleContext) -> Results:
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go (`tryInitByPodConfig`),
     util/gang_helper.go (`GetGangMinNumFromPod`: Go's strconv.ParseInt in base 10), v1.8.0.
     """
-    reference = gang_reference(stored)
-    if reference is None or reference.by_label or not is_scheduled_here(stored):
+    reference = gang_groups.gang_reference(stored)
+    if reference is None or reference.by_label or not gang_groups.is_scheduled_here(stored):
         return
     label = text(stored.labels.get(keys.LABEL_OLD_MINIMUM))
     at = ANNOTATIONS / keys.ANNOTATION_MINIMUM if label is None else LABELS / keys.LABEL_OLD_MINIMUM
@@ -529,8 +524,8 @@ def min_available(stored: StoredObject, context: RuleContext) -> Results:
     if pod_groups is None:
         yield Unjudged(reference.at, f"the PodGroup {reference.gang}", part="koordinator_pod_groups")
     elif key not in pod_groups:
-        why = "it is no whole number, so koord-scheduler holds the pod until another pod or a PodGroup has a minimum"
-        remedy = f'set {keys.ANNOTATION_MINIMUM} to a whole number in quotes, such as "2"'
+        why = "it is missing or not an integer, so koord-scheduler holds the pod until another pod or a PodGroup has a minimum"
+        remedy = f'set {keys.ANNOTATION_MINIMUM} to an integer in quotes, such as "2"'
         yield Finding(at=at, value=written, why=why, remedy=remedy, absent=Needed("koordinator_pod_groups", key))
 
 
@@ -539,8 +534,10 @@ def min_available(stored: StoredObject, context: RuleContext) -> Results:
     kinds=(JUDGED_PODS,),
     default=Action.WARN,
     membership=True,
-    passes=Example(pod(labels=_LABELLED), facts=pod_group_cluster(pod_group("worker"))),
-    fails=Example(pod(labels=_LABELLED), facts=pod_group_cluster()),
+    passes=Example(
+        gang_groups.pod(labels=_LABELLED), facts=gang_groups.pod_group_cluster(gang_groups.pod_group("worker"))
+    ),
+    fails=Example(gang_groups.pod(labels=_LABELLED), facts=gang_groups.pod_group_cluster()),
 )
 def pod_group_missing(stored: StoredObject, context: RuleContext) -> Results:
     """koord-scheduler holds a pod whose label names a missing PodGroup until the PodGroup exists in the pod's
@@ -550,8 +547,8 @@ def pod_group_missing(stored: StoredObject, context: RuleContext) -> Results:
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/core.go (`PreEnqueue`: "gang has not
     init"), v1.8.0.
     """
-    reference = gang_reference(stored)
-    if reference is None or not reference.by_label or not is_scheduled_here(stored):
+    reference = gang_groups.gang_reference(stored)
+    if reference is None or not reference.by_label or not gang_groups.is_scheduled_here(stored):
         return
     key = (stored.key[0], reference.gang)
     pod_groups = context.facts.koordinator_pod_groups
@@ -572,9 +569,12 @@ def pod_group_missing(stored: StoredObject, context: RuleContext) -> Results:
     "koordinator/gang-settings-unread",
     kinds=(JUDGED_PODS,),
     default=Action.WARN,
-    passes=Example(pod(labels=_LABELLED), facts=pod_group_cluster(pod_group("worker"))),
+    passes=Example(
+        gang_groups.pod(labels=_LABELLED), facts=gang_groups.pod_group_cluster(gang_groups.pod_group("worker"))
+    ),
     fails=Example(
-        pod(labels=_LABELLED, annotations={keys.ANNOTATION_MINIMUM: "2"}), facts=pod_group_cluster(pod_group("worker"))
+        gang_groups.pod(labels=_LABELLED, annotations={keys.ANNOTATION_MINIMUM: "2"}),
+        facts=gang_groups.pod_group_cluster(gang_groups.pod_group("worker")),
     ),
 )
 def settings_unread(stored: StoredObject, _: RuleContext) -> Results:
@@ -584,8 +584,8 @@ def settings_unread(stored: StoredObject, _: RuleContext) -> Results:
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang_cache.go (`onPodAddInternal`),
     v1.8.0.
     """
-    reference = gang_reference(stored)
-    if not is_scheduled_here(stored) or (reference is not None and not reference.by_label):
+    reference = gang_groups.gang_reference(stored)
+    if not gang_groups.is_scheduled_here(stored) or (reference is not None and not reference.by_label):
         return
     settings = [(LABELS / keys.LABEL_OLD_MINIMUM, text(stored.labels.get(keys.LABEL_OLD_MINIMUM)))]
     settings += [(ANNOTATIONS / key, text(stored.annotations.get(key))) for key in keys.GANG_SETTINGS]

@@ -80,7 +80,12 @@ def packing_of(shape: GangShape, roles: Roles, settings: KubeSettings, facts: Cl
         return pack_pods_apart(shape, roles)
     spoken = generation(settings, workload_apis(settings, facts))
     if spoken is None:
-        return Packing((), unknown=("the version of the Workload API",))
+        return Packing(
+            (),
+            unknown=(
+                "unknown: which version of the Workload API the cluster serves; set apiGeneration or pass --facts",
+            ),
+        )
     if spoken is not Generation.TREE:
         return _flat_packing(shape, roles, settings, spoken)
     if gates is None or _TREES not in gates:

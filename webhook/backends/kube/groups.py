@@ -33,6 +33,7 @@ from webhook.backends.kube.workload_api import (
     is_of_1_38,
     workload_apis,
 )
+from webhook.model import pod_groups
 from webhook.model.bounds import name_text
 from webhook.model.capabilities import Disruption
 from webhook.model.facts import ClusterFacts
@@ -42,17 +43,6 @@ from webhook.model.gang_objects import StoredObject
 from webhook.model.keys import Api, Needed, ObjectKey, is_key, is_label, is_subdomain
 from webhook.model.known_kinds import PODS
 from webhook.model.known_objects import PriorityClass, TopologyBinding
-from webhook.model.pod_groups import (
-    MAX_DEPTH,
-    GroupPod,
-    GroupPods,
-    Groups,
-    TreeGroup,
-    Trees,
-    WorkloadTemplates,
-    ancestors,
-    waits,
-)
 from webhook.model.pod_template import MAX_CLAIMS, claims_in
 from webhook.model.projections import Projection, Resource, key_of
 from webhook.model.reading import Manifest, integer, is_unrendered, mapping, sequence, text
@@ -64,7 +54,7 @@ _LISTS = {"podGroups": False, "podGroupTemplates": False, "compositePodGroupTemp
 PARENT = "parentCompositePodGroupName"
 # The groups of groups, which exist since 1.37, in each version of them.
 TREES = tuple(
-    Trees(Resource(Api(GROUP, version.name, COMPOSITE.kind), COMPOSITES.plural), PARENT)
+    pod_groups.Trees(Resource(Api(GROUP, version.name, COMPOSITE.kind), COMPOSITES.plural), PARENT)
     for version in COMPOSITE_VERSIONS
 )
 
@@ -74,7 +64,7 @@ class Template(NamedTuple):
 
     name: str
     path: FieldPath
-    group: TreeGroup
+    group: pod_groups.TreeGroup
     spec: Mapping[str, Any]
 
 
@@ -94,9 +84,9 @@ def templates_in(spec: Mapping[str, Any]) -> Iterator[Template]:
                     holders.append((template, path, name))
 
 
-def group_in(spec: Mapping[str, Any], *, composite: bool, parent: str | None = None) -> TreeGroup:
+def group_in(spec: Mapping[str, Any], *, composite: bool, parent: str | None = None) -> pod_groups.TreeGroup:
     """Returns a group from the spec of a PodGroup or CompositePodGroup, or from a template. Raises `Malformed`."""
-    return TreeGroup(
+    return pod_groups.TreeGroup(
         composite=composite,
         minimum=minimum_in(spec, composite=composite),
         parent=parent or text(spec.get(PARENT)),
@@ -155,33 +145,33 @@ def membership_of(spec: Mapping[str, Any]) -> GroupMembership | None:
     return GroupMembership(group, workload, text(reference.get("podGroupReplicaKey")))
 
 
-def read_workload(raw: Manifest) -> tuple[ObjectKey, WorkloadTemplates]:
+def read_workload(raw: Manifest) -> tuple[ObjectKey, pod_groups.WorkloadTemplates]:
     """Returns a Workload of any generation. Raises `Malformed`."""
     key, templates = key_of(raw), templates_in(mapping(raw.get("spec")))
-    return key, WorkloadTemplates({template.name: template.group for template in templates})
+    return key, pod_groups.WorkloadTemplates({template.name: template.group for template in templates})
 
 
-def read_pod_group(raw: Manifest) -> tuple[ObjectKey, TreeGroup]:
+def read_pod_group(raw: Manifest) -> tuple[ObjectKey, pod_groups.TreeGroup]:
     """Returns a PodGroup of 1.36 or later. Raises `Malformed`."""
     return key_of(raw), group_in(mapping(raw.get("spec")), composite=False)
 
 
-def read_composite_pod_group(raw: Manifest) -> tuple[ObjectKey, TreeGroup]:
+def read_composite_pod_group(raw: Manifest) -> tuple[ObjectKey, pod_groups.TreeGroup]:
     """Returns a CompositePodGroup. Raises `Malformed`."""
     return key_of(raw), group_in(mapping(raw.get("spec")), composite=True)
 
 
-def read_group_pod(raw: Manifest) -> tuple[ObjectKey, GroupPod] | None:
+def read_group_pod(raw: Manifest) -> tuple[ObjectKey, pod_groups.GroupPod] | None:
     """Returns the group and scheduler of a pod that waits for a node and names a group; None for any other pod. Raises
     `Malformed`.
     """
     spec = mapping(raw.get("spec"))
     group = membership_of(spec)
     # In a file a pod may have no name yet: the cluster gives it one.
-    if group is None or not waits(raw) or text(mapping(raw.get("metadata")).get("name")) is None:
+    if group is None or not pod_groups.waits(raw) or text(mapping(raw.get("metadata")).get("name")) is None:
         return None
     key = key_of(raw)
-    return key, GroupPod((key[0], group), scheduler_of(spec))
+    return key, pod_groups.GroupPod((key[0], group), scheduler_of(spec))
 
 
 def scheduler_of(spec: Mapping[str, Any]) -> str:
@@ -195,7 +185,7 @@ GROUP_PODS = Projection(
     "group_pods",
     PODS,
     read_group_pod,
-    GroupPods,
+    pod_groups.GroupPods,
     for_objects=True,
     # Pods on nodes are most of a cluster's pods. A pod that is bound leaves this watch as if it were deleted.
     field_selector="spec.nodeName=",
@@ -245,7 +235,15 @@ PROJECTIONS = (
         for resource in WORKLOADS_OF_GANGS
     ),
     *(
-        Projection("pod_groups", resource, read_pod_group, Groups, for_objects=True, fields=_OF_GROUPS, versions=_READ)
+        Projection(
+            "pod_groups",
+            resource,
+            read_pod_group,
+            pod_groups.Groups,
+            for_objects=True,
+            fields=_OF_GROUPS,
+            versions=_READ,
+        )
         for resource in POD_GROUPS_OF_GANGS
     ),
     *(
@@ -253,7 +251,7 @@ PROJECTIONS = (
             "composite_pod_groups",
             trees.resource,
             read_composite_pod_group,
-            Groups,
+            pod_groups.Groups,
             for_objects=True,
             fields=_OF_GROUPS,
             versions=_READ,
@@ -290,7 +288,7 @@ def _templates(levels: int) -> dict[str, Any]:
 # The fields that are read of the Workload API's objects stored by other authors, with the type of each field.
 # The fields of all generations.
 SHAPES: dict[tuple[str, str], dict[str, Any]] = {
-    WORKLOADS[:2]: {"spec": {"podGroups": [{"name": str, **_GROUP}], **_templates(MAX_DEPTH)}},
+    WORKLOADS[:2]: {"spec": {"podGroups": [{"name": str, **_GROUP}], **_templates(pod_groups.MAX_DEPTH)}},
     POD_GROUPS[:2]: {"spec": _GROUP},
     COMPOSITES[:2]: {"spec": _GROUP},
 }
@@ -304,12 +302,12 @@ PREEMPTS = "PreemptLowerPriority"
 REFERENCE = SPEC / "workloadRef"
 
 
-def group_of(stored: StoredObject) -> TreeGroup:
+def group_of(stored: StoredObject) -> pod_groups.TreeGroup:
     """Returns the PodGroup or CompositePodGroup that is judged. Raises `Malformed`."""
     return group_in(stored.spec, composite=stored.kind == COMPOSITES.kind)
 
 
-def pod_group_of(pod: StoredObject, facts: ClusterFacts) -> tuple[ObjectKey, TreeGroup | None]:
+def pod_group_of(pod: StoredObject, facts: ClusterFacts) -> tuple[ObjectKey, pod_groups.TreeGroup | None]:
     """Returns the key of the PodGroup that a pod names, and the PodGroup if it is known. Raises `Malformed`."""
     key = (pod.key[0], text(mapping(pod.spec.get("schedulingGroup")).get("podGroupName")) or "")
     return key, None if facts.pod_groups is None else facts.pod_groups.get(key)
@@ -336,7 +334,7 @@ def strongest_action(stored: StoredObject, context: RuleContext) -> Action:
     return Action.DENY if is_refused(stored, context) else Action.WARN
 
 
-def workload_key(stored: StoredObject, group: TreeGroup) -> ObjectKey | None:
+def workload_key(stored: StoredObject, group: pod_groups.TreeGroup) -> ObjectKey | None:
     """Returns the Workload that a group names."""
     return None if group.workload is None else (stored.key[0], group.workload)
 
@@ -344,12 +342,12 @@ def workload_key(stored: StoredObject, group: TreeGroup) -> ObjectKey | None:
 class DeclaredTemplate(NamedTuple):
     """The template that a group names, its Workload, and the fact that says so."""
 
-    workload: WorkloadTemplates
-    group: TreeGroup
+    workload: pod_groups.WorkloadTemplates
+    group: pod_groups.TreeGroup
     needed: Needed
 
 
-def template_of(stored: StoredObject, group: TreeGroup, facts: ClusterFacts) -> DeclaredTemplate | None:
+def template_of(stored: StoredObject, group: pod_groups.TreeGroup, facts: ClusterFacts) -> DeclaredTemplate | None:
     """Returns the template that a group names, if it is known and of the group's kind."""
     key = workload_key(stored, group)
     workload = None if key is None else (facts.workloads or {}).get(key)
@@ -362,12 +360,12 @@ def template_of(stored: StoredObject, group: TreeGroup, facts: ClusterFacts) -> 
 
 
 # The ancestors of a group, nearest first.
-Chain = list[tuple[ObjectKey, TreeGroup]]
+Chain = list[tuple[ObjectKey, pod_groups.TreeGroup]]
 
 
-def known_ancestors(stored: StoredObject, group: TreeGroup, context: RuleContext) -> Chain:
+def known_ancestors(stored: StoredObject, group: pod_groups.TreeGroup, context: RuleContext) -> Chain:
     """Returns the known ancestors of the judged group; in a cycle they include the group itself."""
-    return list(ancestors(stored.key, group, context.facts.composite_pod_groups or {}))
+    return list(pod_groups.ancestors(stored.key, group, context.facts.composite_pod_groups or {}))
 
 
 class GroupNeighbour(NamedTuple):
@@ -376,11 +374,11 @@ class GroupNeighbour(NamedTuple):
     # Its description in messages: "CompositePodGroup demo above it".
     called: str
     above: bool
-    group: TreeGroup
+    group: pod_groups.TreeGroup
     needed: Needed
 
 
-def parent_of(stored: StoredObject, group: TreeGroup, facts: ClusterFacts) -> GroupNeighbour | None:
+def parent_of(stored: StoredObject, group: pod_groups.TreeGroup, facts: ClusterFacts) -> GroupNeighbour | None:
     """Returns the parent of a group; None if it is unknown or is the group itself."""
     key = (stored.key[0], group.parent or "")
     parent = None if facts.composite_pod_groups is None else facts.composite_pod_groups.get(key)
@@ -389,7 +387,7 @@ def parent_of(stored: StoredObject, group: TreeGroup, facts: ClusterFacts) -> Gr
     return GroupNeighbour(f"{COMPOSITES.kind} {key[1]} above it", True, parent, Needed("composite_pod_groups", key))
 
 
-def neighbours(stored: StoredObject, group: TreeGroup, facts: ClusterFacts) -> Iterator[GroupNeighbour]:
+def neighbours(stored: StoredObject, group: pod_groups.TreeGroup, facts: ClusterFacts) -> Iterator[GroupNeighbour]:
     """Yields the known parent of a group, then its known children, up to a limit."""
     parent = parent_of(stored, group, facts)
     if parent is not None:
@@ -409,7 +407,7 @@ def groups_of_tree(key: ObjectKey, facts: ClusterFacts) -> Iterator[ObjectKey]:
     group = None if groups is None else groups.get(key)
     if groups is None or composites is None or group is None:
         return
-    waiting, left = [above for above, _ in ancestors(key, group, composites)][-1:], MOST_BELOW
+    waiting, left = [above for above, _ in pod_groups.ancestors(key, group, composites)][-1:], MOST_BELOW
     while waiting:
         place = waiting.pop()
         for below in islice(groups.below(place), left):
@@ -420,7 +418,7 @@ def groups_of_tree(key: ObjectKey, facts: ClusterFacts) -> Iterator[ObjectKey]:
         waiting += children
 
 
-def priority_of(group: TreeGroup, facts: ClusterFacts) -> int | None:
+def priority_of(group: pod_groups.TreeGroup, facts: ClusterFacts) -> int | None:
     """Returns the priority that the API server gives, or gave, a group; None if it is unknown."""
     return resolved_priority(group.priority, group.priority_class, facts)
 
@@ -441,7 +439,7 @@ def resolved_priority(priority: int | None, name: str | None, facts: ClusterFact
     return min((priority_class.value for priority_class in classes.values() if priority_class.is_default), default=0)
 
 
-def policy_of(group: TreeGroup, facts: ClusterFacts) -> str | None:
+def policy_of(group: pod_groups.TreeGroup, facts: ClusterFacts) -> str | None:
     """Returns the preemption policy of a group: its own, else that of its class; None if it is unknown."""
     return group.preemption or class_policy(group.priority_class, facts)
 
@@ -471,12 +469,12 @@ def is_wider(key: str, than: str, bindings: Mapping[str, TopologyBinding]) -> bo
     return any(key in keys and than in keys and keys.index(key) < keys.index(than) for keys in topologies)
 
 
-def shown_policy(group: TreeGroup) -> Any:
+def shown_policy(group: pod_groups.TreeGroup) -> Any:
     """Returns the policy of a group, as shown in a message."""
     return "basic" if group.minimum is None else group.minimum
 
 
-def policy_path(place: FieldPath, group: TreeGroup) -> FieldPath:
+def policy_path(place: FieldPath, group: pod_groups.TreeGroup) -> FieldPath:
     """Returns the path of a group's minimum."""
     return place / "schedulingPolicy" / "gang" / ("minGroupCount" if group.composite else "minCount")
 
@@ -553,14 +551,14 @@ def _object(kind: str, version: str, name: str, spec: Manifest) -> Manifest:
     return {"apiVersion": f"{GROUP}/{version}", "kind": kind, "metadata": metadata, "spec": spec}
 
 
-def root(template: str = "root", **fields: Any) -> TreeGroup:
+def root(template: str = "root", **fields: Any) -> pod_groups.TreeGroup:
     """Returns the facts about a CompositePodGroup made from a template of `demo`."""
-    return TreeGroup(**{"composite": True, "minimum": 1, "workload": "demo", "template": template, **fields})
+    return pod_groups.TreeGroup(**{"composite": True, "minimum": 1, "workload": "demo", "template": template, **fields})
 
 
-def waiting(scheduler: str, group: str = "worker") -> GroupPod:
+def waiting(scheduler: str, group: str = "worker") -> pod_groups.GroupPod:
     """Returns the facts about a pod of a PodGroup that waits for that scheduler."""
-    return GroupPod((NAMESPACE, GroupMembership(group)), scheduler)
+    return pod_groups.GroupPod((NAMESPACE, GroupMembership(group)), scheduler)
 
 
 def example_cluster(**parts: Any) -> ClusterFacts:
@@ -574,9 +572,9 @@ def example_cluster(**parts: Any) -> ClusterFacts:
     return ClusterFacts(
         apis=parts.get("apis", _SERVED),
         workloads=by_key["workloads"],
-        pod_groups=Groups(by_key["pod_groups"]),
-        composite_pod_groups=Groups(by_key["composite_pod_groups"]),
-        group_pods=GroupPods(by_key["group_pods"]),
+        pod_groups=pod_groups.Groups(by_key["pod_groups"]),
+        composite_pod_groups=pod_groups.Groups(by_key["composite_pod_groups"]),
+        group_pods=pod_groups.GroupPods(by_key["group_pods"]),
         priority_classes=parts.get("priority_classes", _CLASSES),
         topology_bindings={"dc": TopologyBinding({"zone": ZONE, "rack": RACK})},
     )
@@ -598,8 +596,11 @@ SERVES_TREES = ClusterFacts(apis=_SERVED - {Api(GROUP, "v1", "PriorityClass")})
 # What 1.38 serves.
 OF_1_38 = ClusterFacts(apis=_SERVED - {COMPOSITE} | {COMPOSITE_BETA})
 # A Workload with one tree: a root over `worker`.
-TREE = WorkloadTemplates(
-    {"root": TreeGroup(composite=True, minimum=1), "worker": TreeGroup(composite=False, minimum=2, parent="root")}
+TREE = pod_groups.WorkloadTemplates(
+    {
+        "root": pod_groups.TreeGroup(composite=True, minimum=1),
+        "worker": pod_groups.TreeGroup(composite=False, minimum=2, parent="root"),
+    }
 )
 
 # Of a list of templates, in one Workload or composite (WorkloadMaxPodGroups, WorkloadMaxPodGroupTemplates).
@@ -660,8 +661,8 @@ def _workload_refusals(workload: StoredObject) -> Iterator[Finding]:
                 yield _refused(
                     template.path, template.name, "a composite has at least one template below it", "add one"
                 )
-        if _levels(template) == MAX_DEPTH + 1:
-            why = f"templates are nested in at most {MAX_DEPTH} levels"
+        if _levels(template) == pod_groups.MAX_DEPTH + 1:
+            why = f"templates are nested in at most {pod_groups.MAX_DEPTH} levels"
             yield _refused(template.path, template.name, why, "remove a level of composites")
         if not template.name:
             yield _refused(template.path / "name", None, "each template has a name", "name it")

@@ -12,37 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from webhook.backends.kube import workload_api
-from webhook.backends.kube.groups import (
-    ALL,
-    BASIC,
-    OF_1_38,
-    ON,
-    PREEMPTS,
-    RACK,
-    ZONE,
-    class_policy,
-    example_cluster,
-    group_of,
-    is_of_1_37,
-    is_refused,
-    is_wider,
-    known_ancestors,
-    member,
-    neighbours,
-    parent_fields,
-    parent_of,
-    pod_group,
-    pod_group_of,
-    policy_of,
-    priority_of,
-    root,
-    strongest_action,
-    template_of,
-    templates_in,
-    topology_constraint,
-    topology_path,
-)
+from webhook.backends.kube import groups, workload_api
 from webhook.backends.kube.workload_api import GROUPS, POD_GROUPS, WORKLOADS, RuleContext
 from webhook.model.capabilities import DISRUPTION_LABEL, Disruption
 from webhook.model.fields import LABELS, SPEC, FieldPath
@@ -59,18 +29,22 @@ from webhook.validators.registry import Example, Results, Subject, rule
 from webhook.workloads.job import Job
 from webhook.workloads.opted_in_workload import OptedInWorkload
 
-_BELOW = pod_group(**parent_fields("root"))
+_BELOW = groups.pod_group(**groups.parent_fields("root"))
 
 
 @rule(
     "kube/group-priority",
     kinds=GROUPS,
     passes=Example(
-        pod_group(**parent_fields("root"), priorityClassName="high"),
-        config=ON,
-        facts=example_cluster(composite_pod_groups={"root": root(priority_class="high")}),
+        groups.pod_group(**groups.parent_fields("root"), priorityClassName="high"),
+        config=groups.ON,
+        facts=groups.example_cluster(composite_pod_groups={"root": groups.root(priority_class="high")}),
     ),
-    fails=Example(_BELOW, config=ON, facts=example_cluster(composite_pod_groups={"root": root(priority_class="high")})),
+    fails=Example(
+        _BELOW,
+        config=groups.ON,
+        facts=groups.example_cluster(composite_pod_groups={"root": groups.root(priority_class="high")}),
+    ),
 )
 def group_priority(stored: StoredObject, context: RuleContext) -> Results:
     """Pods must have the priority of the tree's root and of their own group. If the two differ, kube-scheduler blocks
@@ -79,17 +53,17 @@ def group_priority(stored: StoredObject, context: RuleContext) -> Results:
     Source: kubernetes, pkg/scheduler (podgroup cycle, v1.37.0): "all pods in a single pod group should have the same
     priority as the pod group's priority"; the API server compares the templates of a Workload only.
     """
-    group = group_of(stored)
-    if not is_of_1_37(stored):
+    group = groups.group_of(stored)
+    if not groups.is_of_1_37(stored):
         return
-    declared = template_of(stored, group, context.facts)
-    others = [(other.called, other.group, other.needed) for other in neighbours(stored, group, context.facts)]
+    declared = groups.template_of(stored, group, context.facts)
+    others = [(other.called, other.group, other.needed) for other in groups.neighbours(stored, group, context.facts)]
     # If a template names no priority class, the author of its group chooses one.
     if declared is not None and (declared.group.priority_class or declared.group.priority is not None):
         others.append((f"its template {group.template}", declared.group, declared.needed))
-    priority = priority_of(group, context.facts)
+    priority = groups.priority_of(group, context.facts)
     for called, other, needed in others:
-        theirs = priority_of(other, context.facts)
+        theirs = groups.priority_of(other, context.facts)
         at = SPEC / "priorityClassName"
         if priority is None or theirs is None:
             if group.priority_class != other.priority_class and not context.facts.is_whole("priority_classes"):
@@ -107,14 +81,16 @@ def group_priority(stored: StoredObject, context: RuleContext) -> Results:
             return
 
 
-_TOGETHER = example_cluster(apis=OF_1_38.apis, composite_pod_groups={"root": root(disruption=Disruption.ALL)})
+_TOGETHER = groups.example_cluster(
+    apis=groups.OF_1_38.apis, composite_pod_groups={"root": groups.root(disruption=Disruption.ALL)}
+)
 
 
 @rule(
     "kube/disruption-single",
     kinds=(WORKLOADS, *GROUPS),
-    passes=Example(pod_group(**parent_fields("root"), **ALL), config=ON, facts=_TOGETHER),
-    fails=Example(_BELOW, config=ON, facts=_TOGETHER),
+    passes=Example(groups.pod_group(**groups.parent_fields("root"), **groups.ALL), config=groups.ON, facts=_TOGETHER),
+    fails=Example(_BELOW, config=groups.ON, facts=_TOGETHER),
 )
 def disruption_single(stored: StoredObject, context: RuleContext) -> Results:
     """A group below a group with disruption mode all cannot be disrupted pod by pod. Preemption evicts the highest
@@ -127,18 +103,18 @@ def disruption_single(stored: StoredObject, context: RuleContext) -> Results:
     why = "is disrupted as a whole, so a group below it cannot be disrupted pod by pod"
     remedy = "set disruptionMode to all here, or to single on the group above"
     if stored.kind == WORKLOADS.kind:
-        templates = {template.name: template for template in templates_in(stored.spec)}
+        templates = {template.name: template for template in groups.templates_in(stored.spec)}
         for template in templates.values():
             above = templates.get(template.group.parent or "")
             if above is not None and _breaks(template.group, above.group):
                 reason = f"the template {above.name} above it {why}"
                 at = template.path / "disruptionMode"
                 yield Finding(
-                    at=at, value="single", why=reason, remedy=remedy, at_most=strongest_action(stored, context)
+                    at=at, value="single", why=reason, remedy=remedy, at_most=groups.strongest_action(stored, context)
                 )
         return
-    group = group_of(stored)
-    for other in neighbours(stored, group, context.facts):
+    group = groups.group_of(stored)
+    for other in groups.neighbours(stored, group, context.facts):
         if other.above and _breaks(group, other.group):
             reason = f"{other.called} {why}"
         elif not other.above and _breaks(other.group, group):
@@ -149,7 +125,7 @@ def disruption_single(stored: StoredObject, context: RuleContext) -> Results:
         else:
             continue
         at, single = SPEC / "disruptionMode", str(group.disruption)
-        action = strongest_action(stored, context)
+        action = groups.strongest_action(stored, context)
         yield Finding(at=at, value=single, why=reason, remedy=remedy, absent=other.needed, at_most=action)
         return
 
@@ -158,14 +134,16 @@ def _breaks(below: TreeGroup, above: TreeGroup) -> bool:
     return above.disruption is Disruption.ALL and below.disruption is Disruption.SINGLE
 
 
-_GANGS_ROOT = example_cluster(apis=OF_1_38.apis, composite_pod_groups={"root": root()})
+_GANGS_ROOT = groups.example_cluster(apis=groups.OF_1_38.apis, composite_pod_groups={"root": groups.root()})
 
 
 @rule(
     "kube/tree-gang",
     kinds=(WORKLOADS, *GROUPS),
-    passes=Example(_BELOW, config=ON, facts=_GANGS_ROOT),
-    fails=Example(pod_group(**parent_fields("root"), **BASIC), config=ON, facts=_GANGS_ROOT),
+    passes=Example(_BELOW, config=groups.ON, facts=_GANGS_ROOT),
+    fails=Example(
+        groups.pod_group(**groups.parent_fields("root"), **groups.BASIC), config=groups.ON, facts=_GANGS_ROOT
+    ),
 )
 def tree_gang(stored: StoredObject, context: RuleContext) -> Results:
     """Below a gang of groups every group is a gang. From 1.38 on the API server refuses other templates in a Workload,
@@ -175,11 +153,11 @@ def tree_gang(stored: StoredObject, context: RuleContext) -> Results:
     Source: kubernetes v1.38.0-beta.0, pkg/apis/scheduling/validation/validation.go (validateCompositePodGroupTemplate),
     pkg/scheduler/schedule_one_podgroup.go (validatePodGroupHierarchy).
     """
-    refused = is_refused(stored, context)
+    refused = groups.is_refused(stored, context)
     who = "Kubernetes 1.38 refuses it" if refused else "Kubernetes 1.38 will refuse it"
     basic: list[tuple[FieldPath, str, Needed | None]]
     if stored.kind == WORKLOADS.kind:
-        templates = {template.name: template for template in templates_in(stored.spec)}
+        templates = {template.name: template for template in groups.templates_in(stored.spec)}
         basic = [
             (template.path, f"the template {above.name} above it", None)
             for template in templates.values()
@@ -188,8 +166,8 @@ def tree_gang(stored: StoredObject, context: RuleContext) -> Results:
             and template.group.minimum is None
         ]
     else:
-        group = group_of(stored)
-        parent = parent_of(stored, group, context.facts)
+        group = groups.group_of(stored)
+        parent = groups.parent_of(stored, group, context.facts)
         is_below = parent is not None and parent.group.minimum is not None and group.minimum is None
         basic = [(SPEC, parent.called, parent.needed)] if parent is not None and is_below else []
     for place, above_it, needed in basic:
@@ -199,7 +177,7 @@ def tree_gang(stored: StoredObject, context: RuleContext) -> Results:
             why=f"{above_it} is a gang, and below a gang every group is one; {who}",
             remedy="set a gang policy here, or basic above",
             absent=needed,
-            at_most=strongest_action(stored, context),
+            at_most=groups.strongest_action(stored, context),
         )
 
 
@@ -208,14 +186,14 @@ def tree_gang(stored: StoredObject, context: RuleContext) -> Results:
     kinds=(WORKLOADS, *GROUPS),
     default=Action.WARN,
     passes=Example(
-        pod_group(**parent_fields("root"), **topology_constraint(RACK)),
-        config=ON,
-        facts=example_cluster(composite_pod_groups={"root": root(topology=ZONE)}),
+        groups.pod_group(**groups.parent_fields("root"), **groups.topology_constraint(groups.RACK)),
+        config=groups.ON,
+        facts=groups.example_cluster(composite_pod_groups={"root": groups.root(topology=groups.ZONE)}),
     ),
     fails=Example(
-        pod_group(**parent_fields("root"), **topology_constraint(ZONE)),
-        config=ON,
-        facts=example_cluster(composite_pod_groups={"root": root(topology=RACK)}),
+        groups.pod_group(**groups.parent_fields("root"), **groups.topology_constraint(groups.ZONE)),
+        config=groups.ON,
+        facts=groups.example_cluster(composite_pod_groups={"root": groups.root(topology=groups.RACK)}),
     ),
 )
 def topology_order(stored: StoredObject, context: RuleContext) -> Results:
@@ -228,25 +206,25 @@ def topology_order(stored: StoredObject, context: RuleContext) -> Results:
     """
     bindings = context.facts.topology_bindings
     if stored.kind == WORKLOADS.kind:
-        templates = {template.name: template for template in templates_in(stored.spec)}
+        templates = {template.name: template for template in groups.templates_in(stored.spec)}
         workload = WorkloadTemplates({name: template.group for name, template in templates.items()})
         judged = [
             (template.path, template.group, _template_chain(template.group, workload))
             for template in templates.values()
         ]
     else:
-        group = group_of(stored)
-        above = known_ancestors(stored, group, context)
+        group = groups.group_of(stored)
+        above = groups.known_ancestors(stored, group, context)
         judged = [(SPEC, group, [(Needed("composite_pod_groups", key), ancestor) for key, ancestor in above])]
     for place, group, chain in judged:
         nearest = next(((needed, ancestor.topology) for needed, ancestor in chain if ancestor.topology), None)
         if group.topology is None or nearest is None or group.topology == nearest[1]:
             continue
         if bindings is None or not (bindings or context.facts.is_whole("topology_bindings")):
-            yield Unjudged(topology_path(place), "the ClusterTopologyBindings", part="topology_bindings")
-        elif is_wider(group.topology, nearest[1] or "", bindings):
+            yield Unjudged(groups.topology_path(place), "the ClusterTopologyBindings", part="topology_bindings")
+        elif groups.is_wider(group.topology, nearest[1] or "", bindings):
             yield Finding(
-                at=topology_path(place),
+                at=groups.topology_path(place),
                 value=group.topology,
                 why=f"it has no effect, because the group above already requires the narrower {nearest[1]}",
                 remedy="swap the two keys, or remove one of them",
@@ -269,15 +247,15 @@ def _template_chain(template: TreeGroup, workload: WorkloadTemplates) -> _Holder
 
 
 NEVER = "Never"
-_POLICIES = (PREEMPTS, NEVER)
+_POLICIES = (groups.PREEMPTS, NEVER)
 _POLICY = SPEC / "preemptionPolicy"
 
 
 @rule(
     "kube/disruption-value",
     kinds=(WORKLOADS, *GROUPS),
-    passes=Example(pod_group(**ALL), config=ON, facts=example_cluster()),
-    fails=Example(pod_group(disruptionMode="PodGroup"), config=ON, facts=example_cluster()),
+    passes=Example(groups.pod_group(**groups.ALL), config=groups.ON, facts=groups.example_cluster()),
+    fails=Example(groups.pod_group(disruptionMode="PodGroup"), config=groups.ON, facts=groups.example_cluster()),
 )
 def disruption_value(stored: StoredObject, _: RuleContext) -> Results:
     """The mode is written in another form in each version: `Pod` or `PodGroup` in 1.36, and an object with one of the
@@ -287,11 +265,11 @@ def disruption_value(stored: StoredObject, _: RuleContext) -> Results:
     """
     specs: Iterable[tuple[FieldPath, Mapping[str, Any]]] = [(SPEC, stored.spec)]
     if stored.kind == WORKLOADS.kind:
-        specs = ((template.path, template.spec) for template in templates_in(stored.spec))
+        specs = ((template.path, template.spec) for template in groups.templates_in(stored.spec))
     for place, spec in specs:
         value = spec.get(workload_api.FIELD)
-        if value is not None and not workload_api.is_written_for(value, of_1_37=is_of_1_37(stored)):
-            form = "all: {} or single: {}" if is_of_1_37(stored) else "PodGroup or Pod"
+        if value is not None and not workload_api.is_written_for(value, of_1_37=groups.is_of_1_37(stored)):
+            form = "all: {} or single: {}" if groups.is_of_1_37(stored) else "PodGroup or Pod"
             yield Finding(
                 at=place / workload_api.FIELD,
                 value=value,
@@ -304,11 +282,11 @@ _LOW = {
     "low": PriorityClass(10, is_default=False),
     "meek": PriorityClass(10, is_default=False, preemption_policy=NEVER),
 }
-_MEEK = example_cluster(
-    apis=OF_1_38.apis, composite_pod_groups={"root": root(priority_class="meek")}, priority_classes=_LOW
+_MEEK = groups.example_cluster(
+    apis=groups.OF_1_38.apis, composite_pod_groups={"root": groups.root(priority_class="meek")}, priority_classes=_LOW
 )
-_MEEK_GROUP = example_cluster(
-    apis=OF_1_38.apis,
+_MEEK_GROUP = groups.example_cluster(
+    apis=groups.OF_1_38.apis,
     pod_groups={"worker": TreeGroup(composite=False, minimum=2, priority_class="meek")},
     priority_classes=_LOW,
 )
@@ -317,8 +295,12 @@ _MEEK_GROUP = example_cluster(
 @rule(
     "kube/group-preemption-policy",
     kinds=(WORKLOADS, *GROUPS),
-    passes=Example(pod_group(**parent_fields("root"), priorityClassName="meek"), config=ON, facts=_MEEK),
-    fails=Example(pod_group(**parent_fields("root"), priorityClassName="low"), config=ON, facts=_MEEK),
+    passes=Example(
+        groups.pod_group(**groups.parent_fields("root"), priorityClassName="meek"), config=groups.ON, facts=_MEEK
+    ),
+    fails=Example(
+        groups.pod_group(**groups.parent_fields("root"), priorityClassName="low"), config=groups.ON, facts=_MEEK
+    ),
 )
 def group_preemption_policy(stored: StoredObject, context: RuleContext) -> Results:
     """A group has the preemption policy of its PriorityClass. From 1.38 on, and in 1.37 while the gate
@@ -331,14 +313,14 @@ def group_preemption_policy(stored: StoredObject, context: RuleContext) -> Resul
     pkg/scheduler/schedule_one_podgroup.go ("should have the same preemption policy"); v1.38.0-beta.0,
     pkg/apis/scheduling/validation/validation.go (validateWorkloadPriority).
     """
-    if not is_of_1_37(stored):
+    if not groups.is_of_1_37(stored):
         return
-    action, facts = strongest_action(stored, context), context.facts
+    action, facts = groups.strongest_action(stored, context), context.facts
     if stored.kind == WORKLOADS.kind:
         yield from _differing_template(stored, action)
         return
-    group = group_of(stored)
-    stated, of_class = group.preemption, class_policy(group.priority_class, facts)
+    group = groups.group_of(stored)
+    stated, of_class = group.preemption, groups.class_policy(group.priority_class, facts)
     if stated is not None and stated not in _POLICIES:
         remedy = f"write {' or '.join(_POLICIES)}, or remove it"
         yield _policy(stated, "the API server knows no such policy", remedy, action)
@@ -347,13 +329,13 @@ def group_preemption_policy(stored: StoredObject, context: RuleContext) -> Resul
         why = f"its PriorityClass has {of_class}, so the API server refuses it"
         yield _policy(stated, why, "remove the field", action)
         return
-    policy = policy_of(group, facts)
+    policy = groups.policy_of(group, facts)
     # In a cluster where every PriorityClass preempts, all groups have one policy.
     classes = (facts.priority_classes or {}).values()
     if stated is None and all(priority_class.preemption_policy != NEVER for priority_class in classes):
         return
-    for other in neighbours(stored, group, facts):
-        theirs = policy_of(other.group, facts)
+    for other in groups.neighbours(stored, group, facts):
+        theirs = groups.policy_of(other.group, facts)
         if policy is not None and theirs is not None and policy != theirs:
             blocks = "blocks" if action is Action.DENY else "may block"
             why = (
@@ -369,7 +351,7 @@ def _differing_template(workload: StoredObject, action: Action) -> Iterator[Find
     """Yields one finding for the first template that states another policy than the first one, or none where that
     does.
     """
-    templates = list(templates_in(workload.spec))
+    templates = list(groups.templates_in(workload.spec))
     for template in templates[1:]:
         if (stated := template.group.preemption) != (first := templates[0].group.preemption):
             yield Finding(
@@ -390,8 +372,8 @@ def _policy(stated: str | None, why: str, remedy: str, action: Action, absent: N
 @rule(
     "kube/pod-preemption-policy",
     kinds=(JUDGED_PODS,),
-    passes=Example(member(priorityClassName="meek"), config=ON, facts=_MEEK_GROUP),
-    fails=Example(member(priorityClassName="low"), config=ON, facts=_MEEK_GROUP),
+    passes=Example(groups.member(priorityClassName="meek"), config=groups.ON, facts=_MEEK_GROUP),
+    fails=Example(groups.member(priorityClassName="low"), config=groups.ON, facts=_MEEK_GROUP),
 )
 def pod_preemption_policy(stored: StoredObject, context: RuleContext) -> Results:
     """kube-scheduler rejects a whole group if the preemption policy of one pod differs: from that of the tree's root
@@ -402,16 +384,16 @@ def pod_preemption_policy(stored: StoredObject, context: RuleContext) -> Results
     (validatePodGroupHierarchy).
     """
     facts = context.facts
-    key, group = pod_group_of(stored, facts)
+    key, group = groups.pod_group_of(stored, facts)
     if group is None:
         return
     top, above = key, list(ancestors(key, group, facts.composite_pod_groups or {}))
     if above:
         top, group = above[-1]
-    pod_policy = text(stored.spec.get("preemptionPolicy")) or class_policy(
+    pod_policy = text(stored.spec.get("preemptionPolicy")) or groups.class_policy(
         text(stored.spec.get("priorityClassName")), facts
     )
-    group_policy = policy_of(group, facts)
+    group_policy = groups.policy_of(group, facts)
     if pod_policy is not None and group_policy is not None and pod_policy != group_policy:
         yield Finding(
             at=_POLICY,
@@ -420,23 +402,29 @@ def pod_preemption_policy(stored: StoredObject, context: RuleContext) -> Results
             "whose pods have another preemption policy",
             remedy=f"name the group's PriorityClass {group.priority_class}" if group.priority_class else "remove it",
             absent=Needed("composite_pod_groups" if above else "pod_groups", top),
-            at_most=strongest_action(stored, context),
+            at_most=groups.strongest_action(stored, context),
         )
 
 
 _OF_JOB = {
     "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "demo", "uid": "1", "controller": True}]
 }
-_SINGLE = pod_group(version="v1alpha2", disruptionMode="Pod")
-_ALL_PODS = pod_group(version="v1alpha2", disruptionMode="PodGroup")
+_SINGLE = groups.pod_group(version="v1alpha2", disruptionMode="Pod")
+_ALL_PODS = groups.pod_group(version="v1alpha2", disruptionMode="PodGroup")
 
 
 @rule(
     "kube/group-single",
     kinds=(POD_GROUPS,),
     default=Action.WARN,
-    passes=Example({**_ALL_PODS, "metadata": {**_ALL_PODS["metadata"], **_OF_JOB}}, config=ON, facts=example_cluster()),
-    fails=Example({**_SINGLE, "metadata": {**_SINGLE["metadata"], **_OF_JOB}}, config=ON, facts=example_cluster()),
+    passes=Example(
+        {**_ALL_PODS, "metadata": {**_ALL_PODS["metadata"], **_OF_JOB}},
+        config=groups.ON,
+        facts=groups.example_cluster(),
+    ),
+    fails=Example(
+        {**_SINGLE, "metadata": {**_SINGLE["metadata"], **_OF_JOB}}, config=groups.ON, facts=groups.example_cluster()
+    ),
 )
 def group_single(stored: StoredObject, _: RuleContext) -> Results:
     """The Job controller of 1.36 makes a group for each Indexed Job whose minimum is the parallelism, so the gang needs
@@ -444,9 +432,14 @@ def group_single(stored: StoredObject, _: RuleContext) -> Results:
 
     Source: kubernetes/enhancements, KEP-5547; kubernetes v1.36.3, pkg/controller/job (gate WorkloadWithJob).
     """
-    maker, group = controller_in(mapping(stored.raw.get("metadata"))), group_of(stored)
+    maker, group = controller_in(mapping(stored.raw.get("metadata"))), groups.group_of(stored)
     made_by_job = maker is not None and (maker.group, maker.kind) == ("batch", "Job")
-    if made_by_job and not is_of_1_37(stored) and group.minimum is not None and group.disruption is Disruption.SINGLE:
+    if (
+        made_by_job
+        and not groups.is_of_1_37(stored)
+        and group.minimum is not None
+        and group.disruption is Disruption.SINGLE
+    ):
         yield Finding(
             at=SPEC / workload_api.FIELD,
             value=stored.spec.get(workload_api.FIELD),
@@ -463,8 +456,12 @@ _GANG = {"schedulingPolicy": {"gang": {"minCount": 2}}}
     "kube/owner-native-mode",
     subject=Subject.OPTED_IN,
     default=Action.WARN,
-    passes=Example(job(scheduler=DEFAULT_SCHEDULER, scheduling={**_GANG, **ALL}), config=ON, facts=example_cluster()),
-    fails=Example(job(scheduler=DEFAULT_SCHEDULER, scheduling=_GANG), config=ON, facts=example_cluster()),
+    passes=Example(
+        job(scheduler=DEFAULT_SCHEDULER, scheduling={**_GANG, **groups.ALL}),
+        config=groups.ON,
+        facts=groups.example_cluster(),
+    ),
+    fails=Example(job(scheduler=DEFAULT_SCHEDULER, scheduling=_GANG), config=groups.ON, facts=groups.example_cluster()),
 )
 def native_mode(workload: OptedInWorkload, _: RuleContext) -> Results:
     """The Job controller of 1.37 makes the gang of a Job with `spec.scheduling`, and its mode is `single` unless it is

@@ -24,7 +24,7 @@ from typing import NamedTuple
 from webhook.backends.base import Backend, GangMember, PodChanges
 from webhook.backends.queues import leaves, limits_of, path_of, place_of
 from webhook.backends.topologies import NoTopology, UnknownTopology, unfed_topology
-from webhook.backends.volcano import gangs, opted_in, pod_clique_sets, pod_groups
+from webhook.backends.volcano import gangs, keys, opted_in, pod_clique_sets, pod_groups
 from webhook.backends.volcano.gangs import (
     carried_topology,
     has_effect,
@@ -32,22 +32,6 @@ from webhook.backends.volcano.gangs import (
     nodes_of_tier,
     queue_of_record,
     tier_of,
-)
-from webhook.backends.volcano.keys import (
-    ANNOTATION_DEVICE_GROUP,
-    CONTROLLERS,
-    DEFAULT_QUEUE,
-    GROUP_MARK,
-    HYPER_NODE,
-    HYPER_NODES,
-    NAME,
-    OPEN,
-    POD_GROUP,
-    PROJECTIONS,
-    ROOT_QUEUE,
-    SHAPES,
-    VolcanoSettings,
-    capabilities,
 )
 from webhook.errors import Inexpressible
 from webhook.fit.ceilings import MOST_TRIED, allows, queue_request
@@ -98,7 +82,7 @@ class _Tiers(NamedTuple):
     unknown: bool = False
 
 
-def packing_of(shape: GangShape, roles: Roles, settings: VolcanoSettings, facts: ClusterFacts) -> Packing:
+def packing_of(shape: GangShape, roles: Roles, settings: keys.VolcanoSettings, facts: ClusterFacts) -> Packing:
     """Returns what Volcano places together of a gang."""
     tiers = _carried(shape, settings, facts) if shape.opted_in is not None else _tiers(shape, settings, facts)
     partitions = {
@@ -141,7 +125,7 @@ def _is_best_effort(roles: Roles, member: MemberShape) -> bool:
     return is_best_effort(needs.request, needs.unjudged)
 
 
-def _tiers(shape: GangShape, settings: VolcanoSettings, facts: ClusterFacts) -> _Tiers:
+def _tiers(shape: GangShape, settings: keys.VolcanoSettings, facts: ClusterFacts) -> _Tiers:
     """Returns the tiers of a PodGang. One that Volcano cannot express is not required: its gang is not written."""
     whole: int | None = None
     parts: dict[str, int] = {}
@@ -164,7 +148,7 @@ def _part(shape: GangShape, name: str) -> str:
     return next((member.part or name for member in shape.members if member.name == name), name)
 
 
-def _tier(key: str, shape: GangShape, settings: VolcanoSettings, facts: ClusterFacts) -> int | None:
+def _tier(key: str, shape: GangShape, settings: keys.VolcanoSettings, facts: ClusterFacts) -> int | None:
     if settings.topology == "off":
         return None
     try:
@@ -173,7 +157,7 @@ def _tier(key: str, shape: GangShape, settings: VolcanoSettings, facts: ClusterF
         return None
 
 
-def _carried(shape: GangShape, settings: VolcanoSettings, facts: ClusterFacts) -> _Tiers:
+def _carried(shape: GangShape, settings: keys.VolcanoSettings, facts: ClusterFacts) -> _Tiers:
     if shape.opted_in is None:
         return _Tiers()
     if is_volcano_job(shape.opted_in.workload):
@@ -213,7 +197,7 @@ def _called(tier: int, facts: ClusterFacts) -> str:
 _UNKNOWN_QUEUES = "the Volcano Queues are unknown"
 _UNKNOWN_QUEUE = "the Volcano Queue {} is unknown"
 _UNREADABLE = "an amount of the Volcano Queue {} cannot be read"
-_DEFAULT = f"Volcano's webhook may put a gang in the queue {DEFAULT_QUEUE} into the queue of its namespace"
+_DEFAULT = f"Volcano's webhook may put a gang in the queue {keys.DEFAULT_QUEUE} into the queue of its namespace"
 _PARENTS = "a Volcano Queue above {} may limit the gang; the profile's enableHierarchy says whether it does"
 _KEYS = tuple(("annotations", key) for key in QUEUE_ANNOTATIONS)
 # 0 is no limit of these.
@@ -224,7 +208,7 @@ def ceilings_of(
     shape: GangShape,
     roles: Mapping[str, PackingRole],
     facts: ClusterFacts,
-    settings: VolcanoSettings,
+    settings: keys.VolcanoSettings,
     queue: str | None = None,
 ) -> Ceilings:
     """Returns the queues that limit a gang with these roles. `queue` is that of its PodGroup, where that is known."""
@@ -232,9 +216,9 @@ def ceilings_of(
     queues = facts.volcano_queues
     if queues is None:
         return Ceilings(unknown=(_UNKNOWN_QUEUES,))
-    if queue == shape.queue and name == DEFAULT_QUEUE:
+    if queue == shape.queue and name == keys.DEFAULT_QUEUE:
         return Ceilings(unknown=(_DEFAULT,))
-    path = [(above, limiting) for above, limiting in path_of(name, queues) if above != ROOT_QUEUE]
+    path = [(above, limiting) for above, limiting in path_of(name, queues) if above != keys.ROOT_QUEUE]
     unknown = [] if name in queues else [_UNKNOWN_QUEUE.format(shown(name))]
     if not settings.enableHierarchy:
         if settings.enableHierarchy is None and any(limiting.limited for _, limiting in path[1:]):
@@ -268,7 +252,7 @@ def _limit(queue: VolcanoQueue) -> Amounts | None:
 def _cure(name: str, shape: GangShape, roles: Mapping[str, PackingRole], queues: Mapping[str, VolcanoQueue]) -> str:
     """Returns the advice to name another queue that allows the gang, if one is known."""
     for other in leaves(queues)[:MOST_TRIED]:
-        if other in {name, ROOT_QUEUE, DEFAULT_QUEUE} or queues[other].state != OPEN:
+        if other in {name, keys.ROOT_QUEUE, keys.DEFAULT_QUEUE} or queues[other].state != keys.OPEN:
             continue
         if all(allows(ceiling, shape, roles) for ceiling in _every(other, queues)):
             return f"name the Queue {shown(other)}, which allows it"
@@ -286,33 +270,33 @@ RULES = collect(pod_clique_sets, pod_groups, opted_in)
 FIRST_VERSION = Version(1, 14, 1)
 
 
-class VolcanoBackend(Backend[VolcanoSettings]):
+class VolcanoBackend(Backend[keys.VolcanoSettings]):
     """Volcano 1.14.1 and newer."""
 
-    name = NAME
-    settings_model = VolcanoSettings
-    group_marks = (GROUP_MARK,)
+    name = keys.NAME
+    settings_model = keys.VolcanoSettings
+    group_marks = (keys.GROUP_MARK,)
     gathers_surplus = True
     # A session counts the pods against the minimum and puts the whole PodGroup, with its resourceVersion.
     # Source: volcano-sh/volcano, pkg/scheduler/framework/job_updater.go, pkg/scheduler/cache/cache.go (v1.15.1).
     shows_raises = True
     rules = RULES
-    required_apis: tuple[Api, ...] = (POD_GROUP,)
-    required_fields = (SpecField(POD_GROUP, "subGroupPolicy", "Volcano 1.14"),)
-    projections = PROJECTIONS
+    required_apis: tuple[Api, ...] = (keys.POD_GROUP,)
+    required_fields = (SpecField(keys.POD_GROUP, "subGroupPolicy", "Volcano 1.14"),)
+    projections = keys.PROJECTIONS
     reads_claims_of = frozenset({"Volcano"})
-    controllers = CONTROLLERS
-    shapes = SHAPES
+    controllers = keys.CONTROLLERS
+    shapes = keys.SHAPES
     topology_from_nodes = True
 
-    def __init__(self, settings: VolcanoSettings, scheduler_version: Version | None = None) -> None:
+    def __init__(self, settings: keys.VolcanoSettings, scheduler_version: Version | None = None) -> None:
         super().__init__(settings, scheduler_version)
         if settings.topology == "hypernode":
-            self.required_apis = (POD_GROUP, HYPER_NODE)
+            self.required_apis = (keys.POD_GROUP, keys.HYPER_NODE)
         self.topology_binding = settings.topologyBinding or ""
         self.topology_written = settings.topologyObjects == "write"
         if self.topology_binding or self.topology_written:
-            self.topology_kind = HYPER_NODES.resource
+            self.topology_kind = keys.HYPER_NODES.resource
 
     @classmethod
     def version_problem(cls, version: Version) -> str | None:
@@ -321,7 +305,7 @@ class VolcanoBackend(Backend[VolcanoSettings]):
         return None
 
     def gang_kinds(self, facts: ClusterFacts) -> tuple[Api, ...]:
-        return (POD_GROUP,)
+        return (keys.POD_GROUP,)
 
     def init(self, facts: ClusterFacts) -> tuple[str, ...]:
         without = self.settings.topology == "hypernode" and facts.hyper_nodes is not None and not facts.hyper_nodes
@@ -337,25 +321,25 @@ class VolcanoBackend(Backend[VolcanoSettings]):
 
     @property
     def gang_heads(self) -> tuple[Resource, ...]:
-        return (Resource(POD_GROUP, "podgroups"),)
+        return (Resource(keys.POD_GROUP, "podgroups"),)
 
     def limits(self, workload: OptedInWorkload, facts: ClusterFacts) -> Iterator[Limit]:
         name = first_name(workload, _KEYS, _KEYS)
         if name is None and has_foreign_gang(workload):
             return iter(())
         name = name or self.settings.defaultQueue
-        return limits_of(name, facts.volcano_queues, "the Volcano Queue", ROOT_QUEUE)
+        return limits_of(name, facts.volcano_queues, "the Volcano Queue", keys.ROOT_QUEUE)
 
     def ceilings(self, shape: GangShape, roles: Mapping[str, PackingRole], facts: ClusterFacts) -> Ceilings:
         return ceilings_of(shape, roles, facts, self.settings, shape.queue)
 
     @property
     def capabilities(self) -> CapabilityTable:
-        return capabilities(self.settings)
+        return keys.capabilities(self.settings)
 
     @property
     def membership(self) -> tuple[tuple[Mark, ...], ...]:
-        return ((GROUP_MARK, Mark("annotations", ANNOTATION_DEVICE_GROUP)),)
+        return ((keys.GROUP_MARK, Mark("annotations", keys.ANNOTATION_DEVICE_GROUP)),)
 
     def prepare_pod(self, member: GangMember) -> PodChanges:
         return gangs.prepare_pod(member)

@@ -15,19 +15,8 @@ from typing import Any
 from webhook.backends import families
 from webhook.backends.queues import Queues, disagreement, judge_named
 from webhook.backends.topologies import NoTopology, UnknownTopology
+from webhook.backends.volcano import keys
 from webhook.backends.volcano.gangs import tier_of
-from webhook.backends.volcano.keys import (
-    ANNOTATIONS_OTHER_QUEUE,
-    GROUP_MARK,
-    OPEN,
-    POD_GROUP,
-    PREFERRED,
-    ROOT_QUEUE,
-    TOPOLOGY_OFF,
-    RuleContext,
-    VolcanoSettings,
-    capabilities,
-)
 from webhook.model.capabilities import VOLCANO_QUEUE, Capability, Use
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ANNOTATIONS, FieldPath
@@ -90,7 +79,7 @@ def queue_annotation(queue: str) -> dict[str, str]:
 
 multi_node_nvlink = families.multi_node_nvlink(
     "volcano/mnnvl",
-    capabilities,
+    keys.capabilities,
     """Grove puts the pods of such a clique into a ComputeDomain by a resource claim, but Volcano's PodGroup cannot name
     a ComputeDomain. An NVLink group may be split over racks, and its processes hang or use a slower network.
 
@@ -101,7 +90,7 @@ multi_node_nvlink = families.multi_node_nvlink(
 
 resource_claims = families.resource_claims(
     "volcano/resource-claims",
-    capabilities,
+    keys.capabilities,
     """Volcano reads resource claims only if its configuration enables it. Before v1.15 this is off, and Rollcall cannot
     read the setting from the cluster. If it is off, a claim has no effect on the placement of its pod. If you know that
     it is on, set this rule to warn.
@@ -114,8 +103,8 @@ resource_claims = families.resource_claims(
 foreign_member = families.foreign_member(
     "volcano/foreign-member",
     "volcano-sh/volcano, pkg/scheduler/api/job_info.go (`getJobID`: a pod's annotation is all that is read), v1.15.1.",
-    POD_GROUP,
-    GROUP_MARK,
+    keys.POD_GROUP,
+    keys.GROUP_MARK,
 )
 
 claimed_pods = families.claimed_pods(
@@ -142,7 +131,7 @@ disruption_ignored = families.spare_pods_are_taken_singly(
     passes=Example(pod_clique_set(annotations=queue_annotation("team-a")), facts=KNOWN_QUEUES),
     fails=Example(pod_clique_set(annotations=queue_annotation("team-b")), facts=KNOWN_QUEUES),
 )
-def queue(workload: PodCliqueSet, context: RuleContext) -> Results:
+def queue(workload: PodCliqueSet, context: keys.RuleContext) -> Results:
     """Volcano drops a gang whose queue is missing, with only a log line. It holds a gang whose queue is not Open (a new
     queue has no state yet). Under its capacity plugin, a gang stops every other queue if it is in `root`, in a queue
     with children, or in a queue whose parent is missing. A PodCliqueSet that names no queue is judged by the profile's
@@ -155,11 +144,16 @@ def queue(workload: PodCliqueSet, context: RuleContext) -> Results:
 
 
 def syntax_rule(
-    id: str, uses: Callable[[Any, RuleContext], Iterable[Use]], *, subject: Subject, passes: Example, fails: Example
+    id: str,
+    uses: Callable[[Any, keys.RuleContext], Iterable[Use]],
+    *,
+    subject: Subject,
+    passes: Example,
+    fails: Example,
 ) -> Rule:
     """Returns the rule about names that no Queue can have."""
 
-    def check(workload: Any, context: RuleContext) -> Results:
+    def check(workload: Any, context: keys.RuleContext) -> Results:
         """The API server refuses a PodGroup whose queue is not a DNS subdomain, and the gang would wait for a
         PodGroup that cannot be written.
 
@@ -202,7 +196,7 @@ queue_disagree = disagreement(
     passes=Example(pod_clique_set(clique("leader"), clique("worker"), annotations=queue_annotation("team-a"))),
     fails=Example(pod_clique_set(clique("leader"), clique("worker", annotations=queue_annotation("team-a")))),
 )
-def queue_partly_named(workload: PodCliqueSet, context: RuleContext) -> Results:
+def queue_partly_named(workload: PodCliqueSet, context: keys.RuleContext) -> Results:
     """If the set names no queue, a clique without a queue is in the default queue, so its gang would be in two queues.
 
     Source: ai-dynamo/grove, operator/internal/scheduler/volcano/queue.go: all cliques must resolve to one queue.
@@ -242,7 +236,7 @@ _LIVING = ClusterFacts(
         facts=_LIVING,
     ),
 )
-def queue_change(change: PodCliqueSetChange, context: RuleContext) -> Results:
+def queue_change(change: PodCliqueSetChange, context: keys.RuleContext) -> Results:
     """If an existing gang is moved, its running pods move with it. Volcano does not check whether the other queue has
     room, is Open or is a leaf, because its webhook judges a PodGroup only when it is created.
 
@@ -262,7 +256,7 @@ def queue_change(change: PodCliqueSetChange, context: RuleContext) -> Results:
     passes=Example(pod_clique_set(annotations=queue_annotation("team-a"))),
     fails=Example(pod_clique_set(annotations={"scheduling.volcano.sh/queue-name": "team-a"})),
 )
-def queue_key(workload: PodCliqueSet, context: RuleContext) -> Results:
+def queue_key(workload: PodCliqueSet, context: keys.RuleContext) -> Results:
     """Volcano's own queue annotations are for its jobs and for the groups that it makes itself. Volcano does not read
     them on a pod that names its group, so the gang is in another queue than its author expects. The same happens if a
     set names a queue only by the keys of other schedulers.
@@ -273,7 +267,7 @@ def queue_key(workload: PodCliqueSet, context: RuleContext) -> Results:
         yield from unread_queues(context, "volcano", VOLCANO_QUEUE)
     holders = [(workload.annotations, ANNOTATIONS)]
     holders += [(member.annotations, member.path / "annotations") for member in workload.cliques]
-    written = [key for key in ANNOTATIONS_OTHER_QUEUE if key in workload.mentions]
+    written = [key for key in keys.ANNOTATIONS_OTHER_QUEUE if key in workload.mentions]
     for holder, path in holders if written else ():
         for key in written:
             if key in holder:
@@ -285,7 +279,7 @@ def queue_key(workload: PodCliqueSet, context: RuleContext) -> Results:
                 )
 
 
-def _queue_uses(context: RuleContext) -> list[Use]:
+def _queue_uses(context: keys.RuleContext) -> list[Use]:
     """Returns the places that name a Volcano queue, each with the name. Spaces around a name are ignored."""
     uses = []
     for use in context.uses.get(Capability.QUEUE, ()):
@@ -294,7 +288,7 @@ def _queue_uses(context: RuleContext) -> list[Use]:
     return uses
 
 
-def _effective(workload: PodCliqueSet, settings: VolcanoSettings) -> str:
+def _effective(workload: PodCliqueSet, settings: keys.VolcanoSettings) -> str:
     queue = record_of(workload, None).queue(VOLCANO_QUEUE) if VOLCANO_QUEUE in workload.mentions else None
     return queue or settings.defaultQueue
 
@@ -304,7 +298,7 @@ def judge_queue(name: str, path: FieldPath, called: str, facts: ClusterFacts) ->
     if not is_subdomain(name):
         # Another rule refuses it.
         return
-    if name == ROOT_QUEUE:
+    if name == keys.ROOT_QUEUE:
         why = f"{called} is the parent of all queues, and a gang in it can stop every other queue"
         yield Finding(at=path, value=name, why=why, remedy="name a leaf queue below it")
     else:
@@ -317,7 +311,7 @@ def _closed(name: str, path: FieldPath, called: str, volcano_queue: VolcanoQueue
     yield Finding(
         at=path,
         value=name,
-        why=f"{called} {state}, and volcano starts gangs only from a queue that is {OPEN}",
+        why=f"{called} {state}, and volcano starts gangs only from a queue that is {keys.OPEN}",
         remedy="wait until Volcano's controller has seen the Queue" if fresh else "open the Queue, or name another",
         # A user who makes a queue and uses it at once must not be refused because a cache is behind.
         absent=Needed("volcano_queues", name) if fresh else None,
@@ -332,8 +326,8 @@ QUEUES = Queues(
     with_children="a gang in a queue with children can stop all other queues",
     orphaned=", and this can stop all queues",
     have_parent="create its parent",
-    root=ROOT_QUEUE,
-    usable=lambda queue: queue.state == OPEN,
+    root=keys.ROOT_QUEUE,
+    usable=lambda queue: queue.state == keys.OPEN,
     closed=_closed,
 )
 
@@ -352,7 +346,7 @@ _TOPOLOGY = (Capability.TOPOLOGY_WORKLOAD, Capability.TOPOLOGY_CLIQUE, Capabilit
     passes=Example(pod_clique_set(topologyConstraint=required("block")), facts=_FACTS, config=_ON),
     fails=Example(pod_clique_set(topologyConstraint=required("block")), facts=_FACTS),
 )
-def topology_unavailable(workload: PodCliqueSet, context: RuleContext) -> Results:
+def topology_unavailable(workload: PodCliqueSet, context: keys.RuleContext) -> Results:
     """Volcano accepts a topology and ignores it without a message if its plugin network-topology-aware is off. The
     plugin is off by default, so the profile must state that it is on.
 
@@ -364,7 +358,7 @@ def topology_unavailable(workload: PodCliqueSet, context: RuleContext) -> Result
     for constraint in workload.constraints():
         if constraint.topology.required is not None:
             at, domain = constraint.topology.required_path, constraint.topology.required
-            yield Finding(at=at, value=domain, why=TOPOLOGY_OFF.why, remedy=TOPOLOGY_OFF.remedy)
+            yield Finding(at=at, value=domain, why=keys.TOPOLOGY_OFF.why, remedy=keys.TOPOLOGY_OFF.remedy)
 
 
 @rule(
@@ -374,7 +368,7 @@ def topology_unavailable(workload: PodCliqueSet, context: RuleContext) -> Result
     passes=Example(pod_clique_set(topologyConstraint=required("block")), facts=_FACTS, config=_ON),
     fails=Example(pod_clique_set(topologyConstraint=preferred("block")), facts=_FACTS, config=_ON),
 )
-def preferred_topology(workload: PodCliqueSet, _: RuleContext) -> Results:
+def preferred_topology(workload: PodCliqueSet, _: keys.RuleContext) -> Results:
     """Volcano's soft mode names no preferred domain. Volcano reads it as the widest tier of the cluster, which
     restricts nothing.
 
@@ -384,7 +378,7 @@ def preferred_topology(workload: PodCliqueSet, _: RuleContext) -> Results:
     for constraint in workload.constraints():
         if constraint.topology.preferred is not None:
             at, domain = constraint.topology.preferred_path, constraint.topology.preferred
-            yield Finding(at=at, value=domain, why=PREFERRED.why, remedy=PREFERRED.remedy)
+            yield Finding(at=at, value=domain, why=keys.PREFERRED.why, remedy=keys.PREFERRED.remedy)
 
 
 @rule(
@@ -410,7 +404,7 @@ def preferred_topology(workload: PodCliqueSet, _: RuleContext) -> Results:
         config=_ON,
     ),
 )
-def scaling_group_topology(workload: PodCliqueSet, context: RuleContext) -> Results:
+def scaling_group_topology(workload: PodCliqueSet, context: keys.RuleContext) -> Results:
     """Volcano has two layers, the gang and its subgroups, and each clique is a subgroup. A replica of a scaling group
     with several cliques would need a layer between them. To make this layer, each clique's minimum would have to be
     given up.
@@ -437,7 +431,7 @@ def scaling_group_topology(workload: PodCliqueSet, context: RuleContext) -> Resu
     passes=Example(pod_clique_set(topologyConstraint=required("block")), facts=_FACTS, config=_ON),
     fails=Example(pod_clique_set(topologyConstraint=required("rack")), facts=_FACTS, config=_ON),
 )
-def topology_tier(workload: PodCliqueSet, context: RuleContext) -> Results:
+def topology_tier(workload: PodCliqueSet, context: keys.RuleContext) -> Results:
     """A required domain is the tier of the HyperNodes whose tierName is its name or its node label key. If no HyperNode
     has such a tierName, there is no tier to require. Without any HyperNode, or for a tier above all of them, Volcano
     ignores the constraint and the gang starts on any nodes. A gang with tier 0 never starts.
@@ -481,7 +475,7 @@ def topology_tier(workload: PodCliqueSet, context: RuleContext) -> Results:
         config=_ON,
     ),
 )
-def topology_surplus(workload: PodCliqueSet, context: RuleContext) -> Results:
+def topology_surplus(workload: PodCliqueSet, context: keys.RuleContext) -> Results:
     """With a hard topology all pending pods of the gang or of the subgroup must fit one HyperNode, not only its
     minimum. Two of three pods that would fit a rack never start, but start at once when the third is deleted. If an
     autoscaler adds such pods later, the gang of their clique never starts again.
@@ -510,5 +504,5 @@ def topology_surplus(workload: PodCliqueSet, context: RuleContext) -> Results:
             )
 
 
-def _off(context: RuleContext) -> bool:
+def _off(context: keys.RuleContext) -> bool:
     return context.settings.topology == "off"
