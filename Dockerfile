@@ -1,6 +1,6 @@
 # The service as an image: Python, the locked dependencies and the wheel. No pip, no build tool, no root.
 #
-#   docker build --build-arg BASE=python:3.13-slim@sha256:... --build-arg VERSION=0.15.0 \
+#   docker build --build-arg BASE=python:3.13-slim@sha256:... --build-arg VERSION=0.16.0 \
 #       --build-arg REVISION="$(git rev-parse HEAD)" --tag rollcall .
 #   docker run --read-only --publish 8443:8443 --volume "$PWD/etc:/etc/rollcall:ro" rollcall
 #

@@ -7,7 +7,7 @@ data types, `webhook.backends` has one folder for each scheduler.
 from functools import cache
 
 # The build backend reads it here (`tool.hatch.version` in pyproject.toml).
-__version__ = "0.15.0"
+__version__ = "0.16.0"
 
 
 @cache

@@ -125,7 +125,7 @@ def test_the_documented_image_setting_reaches_every_container(cluster: ControlPl
         deployments = cluster.items(f"/apis/apps/v1/namespaces/{ROLLCALL_NAMESPACE}/deployments")
         pods = [found["spec"]["template"]["spec"] for found in deployments]
         images = [container["image"] for pod in pods for container in pod["containers"]]
-        assert images == ["registry.example.com/rollcall:0.15.0"] * containers
+        assert images == ["registry.example.com/rollcall:0.16.0"] * containers
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -540,7 +540,8 @@ def _node_sentence(inner: Refusal, ground: Ground) -> str:
         resource = ground.resources[inner.resource]
         return (
             f"{_all_pods(inner, ground)} request {verdict.amount_text(resource, inner.needed)} "
-            f"{_shown(resource)} together; the nodes that they may use have {verdict.amount_text(resource, inner.there)}{_usable(inner)}"
+            f"{_shown(resource)} together; the nodes that they may use have "
+            f"{verdict.amount_text(resource, inner.there)}{_usable(inner)}"
         )
     if len(inner.kinds) != 1:
         return (

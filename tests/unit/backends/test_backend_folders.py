@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from pkgutil import iter_modules
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -40,7 +41,7 @@ def test_a_backend_has_the_files_of_its_neighbours(folder: str) -> None:
 
 
 @pytest.mark.parametrize("backend", BUILT_IN, ids=HOMES)
-def test_the_rule_list_of_a_backend_is_complete(backend: type[Backend]) -> None:
+def test_the_rule_list_of_a_backend_is_complete(backend: type[Backend[Any]]) -> None:
     home = import_module(backend.__module__.removesuffix(".backend"))
     modules = list(modules_of(home).values()) if home.__name__ in FOLDERS else [home]
     declared = {rule.id for rule in collect(*modules)}

@@ -255,9 +255,9 @@ def test_a_referenced_topology_must_exist_and_have_the_level() -> None:
     asked = queued(topologyConstraint=required("rack"))
     kept = replace(FACTS, topology_bindings={"dc": TopologyBinding(KEYS, {"kai-scheduler": "racks"})})
     (finding,) = judged(asked, facts=kept).denials
-    assert (finding.found, finding.absent) == ("dc", Needed("kai_topologies", "racks"))
+    assert (finding.value, finding.absent) == ("dc", Needed("kai_topologies", "racks"))
     (finding,) = judged(asked, facts=replace(kept, kai_topologies={"racks": ("example.com/zone",)})).denials
-    assert finding.found == "rack"
+    assert finding.value == "rack"
     assert judged(asked, facts=replace(kept, kai_topologies={"racks": ("example.com/rack",)})).allowed
 
 

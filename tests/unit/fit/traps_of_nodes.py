@@ -342,7 +342,7 @@ def groups_of_one_workload_start_one_by_one_before_there_were_trees() -> None:
 
 
 def _together(shape: Any, roles: Any) -> Packing:
-    needs = tuple(PodsNeed(roles.of(one), one.minimum) for one in shape.needed)
+    needs = tuple(PodsNeed(roles.role_of(one), one.minimum) for one in shape.needed)
     return Packing((GroupNeed("all", needs, len(needs)),))
 
 

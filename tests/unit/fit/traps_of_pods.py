@@ -145,7 +145,7 @@ def _from_empty(original: Any) -> Any:
     return read
 
 
-@trap(37, Mutant("webhook.fit.packing.spread_of", _from_empty))
+@trap(37, Mutant("webhook.fit.pod_needs.spread_of", _from_empty))
 def pods_of_others_raise_the_minimum_of_a_spread() -> None:
     """All pods in the one rack that admits them: those of others are in the second."""
     nodes = [node("n0", labels={RACK: "r0", "pool": "a"}), node("n1", labels={RACK: "r1"})]

@@ -203,7 +203,7 @@ def deletions(others: int) -> Work:
 class AllGangs:
     """The cluster, for a watch of losses."""
 
-    def on_nodes(self, _: Any) -> set[str]:
+    def report_gangs_on_nodes(self, _: Any) -> set[str]:
         return set()
 
 
@@ -458,7 +458,9 @@ def test_a_node_that_is_gone_is_forgotten_once_no_pod_is_left_on_it() -> None:
     """While there is one, each judgement of a started gang counts its pods."""
     clock = PlayedClock()
     pods, nodes = {"n"}, set[str]()
-    view = SimpleNamespace(on_nodes=lambda names: pods & set(names), node_exists=lambda name: name in nodes)
+    view = SimpleNamespace(
+        report_gangs_on_nodes=lambda names: pods & set(names), node_exists=lambda name: name in nodes
+    )
     found = LossWatch(view, clock=clock)
     clock.move(100)
     found.node_changed("n", exists=False)

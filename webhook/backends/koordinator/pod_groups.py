@@ -524,7 +524,8 @@ def min_available(stored: StoredObject, context: RuleContext) -> Results:
     if pod_groups is None:
         yield Unjudged(reference.at, f"the PodGroup {reference.gang}", part="koordinator_pod_groups")
     elif key not in pod_groups:
-        why = "it is missing or not an integer, so koord-scheduler holds the pod until another pod or a PodGroup has a minimum"
+        why = "it is missing or not an integer, so koord-scheduler holds the pod until another pod or a PodGroup has a "
+        why += "minimum"
         remedy = f'set {keys.ANNOTATION_MINIMUM} to an integer in quotes, such as "2"'
         yield Finding(at=at, value=written, why=why, remedy=remedy, absent=Needed("koordinator_pod_groups", key))
 
