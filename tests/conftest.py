@@ -6,6 +6,7 @@ import gc
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import structlog
@@ -21,6 +22,10 @@ settings.load_profile("rollcall")
 # As on a terminal. What structlog does by default draws a traceback with all its variables, which takes it seconds.
 plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
 structlog.configure(processors=[structlog.processors.add_log_level, plain])
+
+
+# For the tests of `tools/`. As the last place it hides no module of the wheel that `scripts/test --all` has installed.
+sys.path.append(str(Path(__file__).parents[1]))
 
 
 def pytest_collection_finish() -> None:
