@@ -181,7 +181,7 @@ def unknown_field(manifest: AnyObject, _: Context[Any]) -> Results:
     validation. A dropped field has no effect, and its default applies instead.
 
     Source: pruning of structural schemas (k8s.io/apiextensions-apiserver); `kubectl apply --validate`. The field names
-    are those of a CRD in `--schemas` or `--facts`, else those of known releases (webhook/sources/field_lists.json).
+    are those of a CRD in `--schemas` or `--facts`, else those of known releases (webhook/offline/field_lists.json).
     """
     for field in manifest.unknown_fields:
         if field.belongs is None:

@@ -272,7 +272,7 @@ def unknown_kind(pod: UnknownOwner, _: Context[Any]) -> Results:
     schedulerName asks for a gang scheduler. Pods of Deployments, StatefulSets and DaemonSets, and pods without a
     controller, are not reported.
 
-    Source: webhook/model/workloads/shapes (the kinds that are known are those in Python and the declared ones).
+    Source: webhook/workloads (the kinds that are known are those in Python and the declared ones).
     """
     kind = pod.controller.kind
     why = f"Rollcall does not know this kind, so its pods start one by one, not as a gang of {pod.opted_in_by}"
