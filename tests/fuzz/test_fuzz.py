@@ -70,7 +70,7 @@ def test_the_code_that_a_body_reaches_is_recorded() -> None:
     bad = good._replace(body=b"[]")
     fuzzed = fuzz(Random(0), watching, [bad, bad, good, good], 0)
     assert fuzzed.kept == [bad, good]
-    assert "server/review.py" in {place[0] for place in watching.seen}
+    assert "server/admission_review.py" in {place[0] for place in watching.seen}
 
 
 @pytest.mark.exhaustive
