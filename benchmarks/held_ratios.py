@@ -1,4 +1,4 @@
-"""The ratios that a change must hold: those of decisions to the parsing of their reviews, and of the server to an empty
+"""The ratios that a change must hold: those of decisions to a copy of their reviews, and of the server to an empty
 route. `benchmarks/ratios.json` has them; `--record` writes them.
 """
 
