@@ -63,10 +63,16 @@ rules:
 - level: Metadata
   verbs: [create, update, patch]
   resources: [{{group: grove.io, resources: [podcliquesets]}}]
+- level: Metadata
+  verbs: [delete, deletecollection]
+  resources: [{{group: "", resources: [pods]}}]
 - {{level: None}}
 """
-# No nodes live here, so none can fail; the garbage collector and the namespace controller are what is wanted.
-_CONTROLLERS = "*,-node-lifecycle-controller,-node-ipam-controller,-taint-eviction-controller"
+# No nodes live here, so none can fail; the garbage collector and the namespace controller are what is wanted. That of
+# pods deletes by name: a pod whose name a terminating one had a moment ago goes with it, once in some thousand tests.
+_CONTROLLERS = (
+    "*,-node-lifecycle-controller,-node-ipam-controller,-taint-eviction-controller,-pod-garbage-collector-controller"
+)
 
 
 class Ran(NamedTuple):
@@ -316,6 +322,15 @@ class ControlPlane:
                 self._audit_read += len(lines) + 1
                 self._audit_events += map(json.loads, lines.splitlines())
         return self._audit_events
+
+    def pod_deletions(self, namespace: str) -> list[str]:
+        """Who deleted pods of the namespace, when, and with what answer, a line a request."""
+        return [
+            f"{event['requestReceivedTimestamp']} {event['verb']} {event['requestURI']} by {event['user']['username']} "
+            f"({event.get('userAgent', '')}): {event.get('responseStatus', {}).get('code')}"
+            for event in self._audited()
+            if {"resource": "pods", "namespace": namespace}.items() <= event.get("objectRef", {}).items()
+        ]
 
     def notes(self, name: str, namespace: str) -> list[dict[str, str]]:
         """The annotations of Rollcall's validation in the audit events of a PodCliqueSet, without their prefix."""

@@ -120,11 +120,14 @@ def without_servers_own(stored: Manifest) -> Manifest:
 
 def created_and_deleted(plane: ControlPlane, pod: Manifest) -> Manifest:
     """The pod as it was stored."""
-    path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods"
+    namespace = pod["metadata"]["namespace"]
+    path = f"/api/v1/namespaces/{namespace}/pods"
     answer = plane.http.post(path, json=pod)
     assert answer.is_success, answer.text
     name = answer.json()["metadata"]["name"]
-    plane.http.delete(f"{path}/{name}", params={"gracePeriodSeconds": "0"}).raise_for_status()
+    gone = plane.http.delete(f"{path}/{name}", params={"gracePeriodSeconds": "0"})
+    # Nobody else has a reason to delete it.
+    assert gone.is_success, "\n".join((gone.text, *plane.pod_deletions(namespace)))
     return without_servers_own(answer.json())
 
 
