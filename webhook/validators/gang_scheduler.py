@@ -1,6 +1,7 @@
 """The scheduler of a workload: how it is chosen, and what the rules for every scheduler ask of it.
 
-The choice is the workload's label, else the name in its pod templates, else its namespace's label, else the default.
+The choice is the workload's label, else the name in its pod templates, else its namespace's (its label, or the
+configuration's `namespaces`), else the default.
 It is a label and not an annotation, because webhook selectors and `kubectl get -l` see only labels.
 `default-scheduler` in a pod template does not count as a choice: the API server writes it into every pod without a
 schedulerName, and stock Grove accepts only the schedulers of its own profiles.

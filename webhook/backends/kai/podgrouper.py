@@ -1,6 +1,6 @@
-"""What KAI's podgrouper makes of workloads of the kinds that it knows: the minimum of each part, why it makes no
-PodGroup, why the PodGroup never starts, and the PodGroups as trees; and the rules about the minimum of Jobs that Kueue
-starts.
+"""Foretells, and never writes, what KAI's podgrouper makes of workloads of the kinds that it knows: the minimum of each
+part, why it makes no PodGroup, why the PodGroup never starts, and the PodGroups as trees. The rules about the minimum
+of Jobs that Kueue starts are here, too.
 
 It reads the stored object, so what a controller assumes for a missing field does not count. The minimum of a Job is
 one pod, an MPIJob has one minimum for all pods, and a JobSet is a tree with a leaf for each of its Jobs; the
