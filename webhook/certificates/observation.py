@@ -440,7 +440,6 @@ class CertificateMetrics:
             self.step.labels(step.value)
 
     def show(self, stored: Stored) -> None:
-        """Sets the metrics of the stored certificates."""
         authority = stored.authority
         self.authorities.labels("current").set(_end(authority.current))
         self.authorities.labels("next").set(_end(authority.next))

@@ -77,7 +77,6 @@ class HttpxReply:
         return next(iter(self.headers(name)), None)
 
     def headers(self, name: str) -> list[str]:
-        """Returns all headers of that name."""
         return self._response.headers.get_list(name)
 
     def chunks(self) -> AsyncIterator[bytes]:

@@ -107,7 +107,6 @@ class PooledReply:
         return self._response.headers.get(name)
 
     def headers(self, name: str) -> list[str]:
-        """Returns all headers of that name."""
         return self._response.headers.getall(name, [])
 
     async def chunks(self) -> AsyncIterator[bytes]:

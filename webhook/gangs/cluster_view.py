@@ -387,7 +387,6 @@ class ClusterView:
             yield from dict.fromkeys(kind.api for kind in (*kinds.gang_workloads.values(), *kinds.pod_controllers))
 
     def watches(self) -> Iterator[Watch]:
-        """Yields all watches."""
         yield from self.live.watches.values()
         yield from self.stores.watches()
         yield from (watch for _, watch in self._pods.watches())

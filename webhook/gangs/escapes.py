@@ -229,7 +229,6 @@ class StrangerSearch:
                 continue
 
     def strangers(self) -> Mapping[GangKey, Strangers]:
-        """Returns the strangers of each gang, so far."""
         return {key: Strangers(tuple(self._pods.get(key, ())), self._further.get(key, 0)) for key in self._gangs}
 
     def _see(self, raw: Manifest) -> None:

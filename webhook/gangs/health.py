@@ -333,7 +333,6 @@ class GangHealth:
 
     @property
     def key(self) -> GangKey:
-        """The key of the gang."""
         name = self.name if self.kind == POD_GANG else label_value(self.name)
         return GangKey(self.namespace, name, self.kind, self.workload)
 

@@ -43,7 +43,6 @@ shared_key = latest_equal(1024)
 
 
 def key_of_gang(podgang: PodGang) -> GangKey:
-    """Returns the key of a gang."""
     if not isinstance(podgang, OptedInGang):
         return GangKey(podgang.namespace, podgang.name)
     workload = podgang.workload
@@ -112,11 +111,9 @@ class Grouping(Generic[K, G]):
             self._add(key, group)
 
     def members(self, group: G) -> Collection[K]:
-        """Returns the keys of `group`."""
         return self._members.get(group, ())
 
     def group(self, key: K) -> G | None:
-        """Returns the group that `key` is in."""
         return self._group.get(key)
 
     def groups(self) -> KeysView[G]:

@@ -548,7 +548,6 @@ class KueueHold(NamedTuple):
 
 
 def kueue_hold(podgang: PodGang, pods: Sequence[GangPod], scheduler: str, sight: KueueSight) -> KueueHold:
-    """Returns what Kueue says of a gang with these pods."""
     suspended = isinstance(podgang, OptedInGang) and podgang.workload.suspended
     gang_workload = workload_of(podgang, pods, sight.facts)
     if gang_workload is None or gang_workload.workload is None:

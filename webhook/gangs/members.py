@@ -340,12 +340,10 @@ class GangPod(NamedTuple):
 
     @property
     def gang(self) -> GangKey:
-        """The key of its gang."""
         return GangKey(self.namespace, self.podgang, self.kind, self.workload)
 
     @property
     def workload_name(self) -> str:
-        """The name of its workload."""
         return str(self.labels.get(grove.LABEL_PART_OF) or "") if self.kind == POD_GANG else self.workload
 
     @property

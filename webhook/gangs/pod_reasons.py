@@ -218,7 +218,6 @@ class MemberTally(NamedTuple):
 
 
 def tallies(podgang: PodGang, pods: Iterable[GangPod]) -> list[MemberTally]:
-    """Returns the members of a gang, each with its pods."""
     by_member, counted = _group_by_member(pods), []
     for member in podgang.members:
         member_pods = tuple(by_member.get(label_value(member.name), ()))

@@ -107,7 +107,6 @@ Excepted = Callable[[GangPod], bool]
 
 
 def nothing_excepted(_: GangPod) -> bool:
-    """Returns that no pod is excepted."""
     return False
 
 

@@ -370,7 +370,6 @@ class Stores:
         return store
 
     def watches(self) -> Iterator[Watch]:
-        """Returns the watches of all stores."""
         return (store.watch for store in self.by_kind.values())
 
     def owned_by(self, owners: Container[str], whole: Any) -> list[Manifest]:

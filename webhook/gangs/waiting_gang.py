@@ -123,7 +123,6 @@ class WaitingPodShape(NamedTuple):
     annotations: tuple[tuple[str, str], ...]
 
     def manifest(self, namespace: str) -> Manifest:
-        """Returns a pod of that shape."""
         metadata = {"namespace": namespace, "labels": dict(self.labels), "annotations": dict(self.annotations)}
         return {"metadata": metadata, "spec": spec_in(self.spec)}
 

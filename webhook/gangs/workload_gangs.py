@@ -314,16 +314,13 @@ class OptedInGangs:
 
     @property
     def gangs(self) -> list[GangKey]:
-        """All gangs."""
         return [key for workload in self._of.groups() for key in self._of.members(workload)]
 
     def gangs_of_workload(self, kind: str, namespace: str, name: str) -> list[GangKey]:
-        """Returns the gangs of the workload with that name; if there are none, gangs of that kind with that name."""
         gangs = self._of.members((kind, namespace, name))
         return sorted(gangs or (key for key in self.labelled(namespace, label_value(name)) if key.kind == kind))
 
     def labelled(self, namespace: str, label: str) -> list[GangKey]:
-        """Returns the gangs with that gang label, of any workload."""
         return sorted(self._labelled.members((namespace, label)))
 
     def gangs_of_groups(self, workload: WorkloadKey, indexes: Collection[str | None]) -> Collection[GangKey]:

@@ -202,7 +202,6 @@ def _service_port(name: str, port: int) -> Manifest:
 
 
 def installed_objects(settings: Settings, options: Options) -> list[Manifest]:
-    """Returns every object of an installation."""
     return [manifest for topic in TOPICS.values() for manifest in topic(settings, options)]
 
 

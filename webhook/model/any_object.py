@@ -327,7 +327,6 @@ class AnyObject:
 
     @property
     def namespace(self) -> str:
-        """Its namespace."""
         namespace = self._metadata.get("namespace")
         return namespace if isinstance(namespace, str) and namespace else "default"
 

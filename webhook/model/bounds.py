@@ -234,7 +234,6 @@ class Packed(bytes):
 
     @classmethod
     def pack(cls, manifest: Manifest) -> Packed:
-        """Returns a manifest, packed."""
         try:
             content = orjson.dumps(manifest)
         except TypeError:
@@ -244,7 +243,6 @@ class Packed(bytes):
         return cls(packing.compress(content) + packing.flush())
 
     def manifest(self) -> Manifest:
-        """Returns the manifest."""
         content = self._json()
         manifest: Manifest
         try:
@@ -262,7 +260,6 @@ class Packed(bytes):
 
 
 def unpacked(kept: Manifest | Packed) -> Manifest:
-    """Returns the unpacked manifest."""
     return kept.manifest() if isinstance(kept, Packed) else kept
 
 

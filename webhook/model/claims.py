@@ -35,7 +35,6 @@ class Mark(NamedTuple):
         return f"{json.dumps(self.key)} in object.metadata.?{self.part}.orValue({{}})"
 
     def is_on(self, pod: PodTemplate) -> bool:
-        """Returns whether a pod has this mark."""
         held: Any = getattr(pod, self.part).get(self.key)
         return bool(held) if self.value is None else held == self.value
 
@@ -148,7 +147,6 @@ def group_in_mark(key: str, value: object) -> str | None:
 
 
 def groups_in_pod(pod: PodTemplate) -> Iterator[GroupName]:
-    """Yields the groups that a pod or a pod template names."""
     for claim in claims_on(pod):
         name = group_in_mark(claim.key, claim.value)
         if name is not None:

@@ -201,7 +201,6 @@ class KindFields:
         return {name: tuple(places) for name, places in by_name.items()}
 
     def below(self, name: str) -> KindFields:
-        """Returns the fields below one of its fields."""
         if name not in self._below:
             self._below[name] = KindFields(self.names.get(name) or {}, self.origin)
         return self._below[name]

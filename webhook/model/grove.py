@@ -294,7 +294,6 @@ class PodGang:
 
     @property
     def reference(self) -> OwnerReference:
-        """The reference to the PodGang."""
         return OwnerReference(f"{SCHEDULER_GROUP}/v1alpha1", "PodGang", self.name, self.uid)
 
     @property
@@ -310,7 +309,6 @@ class PodGang:
 
     @property
     def workload_kind(self) -> str:
-        """The kind of its workload."""
         return "PodCliqueSet"
 
     def pod_names(self) -> dict[str, list[str]]:

@@ -251,7 +251,6 @@ def is_key(key: str) -> bool:
 
 
 def is_label_value(value: str) -> bool:
-    """Returns whether it can be the value of a label."""
     return not value or _KEY_NAME.fullmatch(value) is not None
 
 

@@ -41,7 +41,6 @@ class Indexed(dict[K, V], Generic[K, V]):
 
     @property
     def every_term(self) -> Set[Hashable]:
-        """All terms of the index."""
         return self._keys.keys()
 
     def __setitem__(self, key: K, value: V) -> None:
@@ -61,7 +60,6 @@ class Indexed(dict[K, V], Generic[K, V]):
         super().__delitem__(key)
 
     def update(self, *sources: Any, **_: Any) -> None:
-        """Adds all of these."""
         for source in sources:
             for key, value in dict(source).items():
                 self[key] = value
@@ -306,7 +304,6 @@ class HyperNodes(Indexed[str, HyperNode]):
         return sorted(term for term in self.every_term if isinstance(term, int))
 
     def tiers_with_name(self, name: str) -> set[int]:
-        """Returns the tiers with this name."""
         return {term[1] for term in self.every_term if isinstance(term, tuple) and term[0] == name}
 
 
@@ -360,7 +357,6 @@ class ElasticQuotas(dict[str, Quota]):
         return {*self._within.get(namespace, ()), *self._takers.get(namespace, ())}
 
     def update(self, *sources: Any, **_: Any) -> None:
-        """Adds all of these."""
         for source in sources:
             for name, quota in dict(source).items():
                 self[name] = quota

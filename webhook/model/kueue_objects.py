@@ -160,7 +160,6 @@ class KueueWorkload(NamedTuple):
     stated_times: str | None = None
 
     def condition(self, type_: str) -> KueueCondition | None:
-        """Returns the condition of that type."""
         return next((condition for condition in self.conditions if condition.type == type_), None)
 
     def is_true(self, type_: str) -> bool:

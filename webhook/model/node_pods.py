@@ -75,7 +75,6 @@ class NodePods(Indexed[ObjectKey, NodePod]):
 
     @property
     def nodes(self) -> Set[str]:
-        """The nodes that have pods."""
         return self._used.keys()
 
     def used_on(self, node: str) -> Mapping[str, int]:
@@ -83,11 +82,9 @@ class NodePods(Indexed[ObjectKey, NodePod]):
         return self._used.get(node, {})
 
     def pods_on(self, node: str) -> Set[ObjectKey]:
-        """Returns the pods on a node."""
         return self.having(_OnNode(node))
 
     def pods_of_gang(self, namespace: str, gang: str) -> Set[ObjectKey]:
-        """Returns the pods on nodes of a gang."""
         return self.having(_OfGang(namespace, gang))
 
     def __setitem__(self, key: ObjectKey, value: NodePod) -> None:

@@ -59,7 +59,6 @@ class Node(NamedTuple):
     problem: str | None = None
 
     def keep_devices_of(self, before: Node) -> Node:
-        """Returns this node with the devices that it had before."""
         more = {
             resource: amount
             for resource, amount in before.highest.items()
@@ -250,12 +249,10 @@ class NodeNames(dict[str, None]):
         return self._ordered
 
     def add(self, name: str) -> None:
-        """Adds a name."""
         self[name] = None
         self._ordered = None
 
     def remove(self, name: str) -> None:
-        """Removes a name."""
         del self[name]
         self._ordered = None
 
@@ -278,7 +275,6 @@ class NodeGroups(dict[NodeGroup, NodeNames]):
         self.changed = 0
 
     def add(self, group: NodeGroup, name: str) -> None:
-        """Adds a node."""
         names = self.get(group)
         if names is None:
             names = self[group] = NodeNames()
@@ -345,7 +341,6 @@ class Nodes(dict[str, Node]):
         return node
 
     def update(self, *sources: Any, **by_name: Node) -> None:
-        """Adds nodes."""
         super().update(*sources, **by_name)
         self._reset()
 

@@ -45,7 +45,6 @@ class GroupsEntry(NamedTuple):
 
 
 def entries_of(annotations: Mapping[str, Any]) -> Iterator[GroupsEntry]:
-    """Yields what the annotation says, entry by entry."""
     stated = text(annotations.get(GROUPS_TOGETHER))
     if stated is None:
         return
@@ -126,7 +125,6 @@ class Place(NamedTuple):
 
     @property
     def group_index(self) -> int:
-        """The index of its group."""
         return int(self.group.partition("-")[0])
 
 

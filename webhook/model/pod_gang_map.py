@@ -134,7 +134,6 @@ def _entry(raw: Mapping[str, Any]) -> PodGangEntry:
 
 
 def _spec(entries: tuple[PodGangEntry, ...]) -> Manifest:
-    """Returns a spec that `_entries` reads as `entries`."""
     return {
         "entries": [
             {

@@ -152,17 +152,14 @@ class PodTemplate:
 
     @property
     def labels_path(self) -> FieldPath:
-        """The path of the labels."""
         return self._holder.metadata_path / "labels"
 
     @property
     def annotations_path(self) -> FieldPath:
-        """The path of the annotations."""
         return self._holder.metadata_path / "annotations"
 
     @property
     def spec_path(self) -> FieldPath:
-        """The path of the pod spec."""
         return self._holder.spec_path
 
     @property
@@ -285,7 +282,6 @@ class Pod:
 
     @property
     def scheduler_name(self) -> str | None:
-        """Its schedulerName."""
         return text(self.template.spec.get("schedulerName"))
 
 

@@ -237,6 +237,5 @@ class Version(NamedTuple):
 
     @classmethod
     def parse(cls, word: str) -> Version | None:
-        """Returns the version that `word` writes, or None."""
         match = _VERSION.match(word)
         return None if match is None else cls(*(int(part or 0) for part in match.groups()))

@@ -109,7 +109,6 @@ class Summarized(dict[K, V], Generic[K, V]):
         return super().pop(key, *default)
 
     def update(self, *sources: Any, **_: Any) -> None:
-        """Adds all of these."""
         for source in sources:
             for key, value in dict(source).items():
                 self[key] = value
@@ -285,11 +284,9 @@ class InNamespaces(Indexed[ObjectKey, Limited]):
 
     @staticmethod
     def terms(key: ObjectKey, _: Any) -> Iterable[Hashable]:
-        """Returns the namespace of the object."""
         return (key[0],)
 
     def keys_in(self, namespace: str) -> Set[ObjectKey]:
-        """Returns the keys of the objects in a namespace."""
         return self.having(namespace)
 
 

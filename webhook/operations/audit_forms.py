@@ -180,7 +180,6 @@ def reports(tally: Tally) -> Iterator[tuple[str, list[KeptFinding]]]:
 def report_of(
     namespace: str, kept: Iterable[KeptFinding], tally: Tally, stored: Manifest | None, now: datetime
 ) -> Manifest:
-    """Returns the report of a namespace. `stored` is the one that it has."""
     api = REPORTS.api
     try:
         before = [dict(mapping(result)) for result in sequence(mapping(stored).get("results"))]

@@ -257,7 +257,6 @@ def authorities(bundle: str) -> Sequence[x509.Certificate]:
 
 
 def is_for_host(leaf: x509.Certificate, host: str) -> bool:
-    """Returns whether a certificate is for that host."""
     try:
         alternative_names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:

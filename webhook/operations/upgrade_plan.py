@@ -33,7 +33,6 @@ class Upgrade:
     moves: Mapping[str, str]
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the upgrade as JSON."""
         return {"to": {product.value: str(to) for product, to in self.targets.items()}, "scheduler": dict(self.moves)}
 
 
@@ -50,7 +49,6 @@ class Effect:
     source: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the effect as JSON."""
         return {
             "change": self.change or None,
             "product": self.product,
@@ -75,7 +73,6 @@ class UpgradeVerdict:
         return self.effects[0].outcome
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the verdict as JSON."""
         gang = self.gang
         return {
             "namespace": gang.namespace,
@@ -100,7 +97,6 @@ class UpgradeStep:
     change: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the step as JSON."""
         return {"product": self.product, "change": self.change or None, "do": self.do}
 
 
@@ -119,7 +115,6 @@ class UpgradePlan:
         return {outcome: counted[outcome] for outcome in ChangeOutcome}
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the plan as JSON."""
         return {
             **self.upgrade.as_json(),
             "gangs": [verdict.as_json() for verdict in self.verdicts],
@@ -131,7 +126,6 @@ class UpgradePlan:
 def upgrade_plan(
     upgrade: Upgrade, gangs: Sequence[PresentGang], changes: Sequence[ReleaseChange] = EVERY_CHANGE
 ) -> UpgradePlan:
-    """Returns the plan for these gangs."""
     # Several PodGangs of one namespace may share a PodGroup.
     places = {(gang.namespace, gang.group_name) for gang in gangs if gang.kind == POD_GANG}
     twins = frozenset(name for name, count in Counter(name for _, name in places).items() if count > 1)

@@ -281,7 +281,6 @@ class Topologies:
         yield from (kind.api for kind in self._kinds.values())
 
     def watches(self) -> Iterator[Watch]:
-        """Returns all watches."""
         return self._stores.watches()
 
     def look_at_all(self) -> None:

@@ -87,7 +87,6 @@ class WebPage:
 
 @cache
 def check_page() -> WebPage:
-    """Returns the page at /."""
     style = _read("page.css")
     # A module has names of its own, and is strict.
     script = "\n".join(map(_read, _SCRIPTS))

@@ -58,7 +58,6 @@ class AnswerWriter:
             self._loop.call_soon(self._flush)
 
     def is_closing(self) -> bool:
-        """Returns whether the connection is closing."""
         return self._transport.is_closing()
 
     def close(self) -> None:
@@ -446,7 +445,6 @@ class Connections:
         return Connection(self, config, server_state, **more)
 
     def opened(self, connection: Connection) -> None:
-        """Adds `connection`."""
         self._strangers[connection] = None
 
     def closed(self, connection: Connection) -> None:

@@ -302,7 +302,6 @@ class ServerMetrics(Exposition):
         self.registry.register(CacheCollector(cluster))
 
     def count_verdict(self, endpoint: str, decision: str, scheduler: str | None) -> None:
-        """Counts a verdict by its scheduler."""
         counter = self._decisions.get((endpoint, decision, scheduler or NONE))
         # A record may have any name, so unknown schedulers share one label.
         (counter or self._decisions[endpoint, decision, OTHER]).inc()

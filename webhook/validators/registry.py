@@ -380,7 +380,6 @@ class IndexedRules(tuple[BoundRule, ...]):
     _of_grove: dict[Action, IndexedRules]
 
     def __new__(cls, rules: Iterable[BoundRule]) -> IndexedRules:
-        """Returns the rules with their index."""
         indexed = super().__new__(cls, rules)
         indexed._capabilities = frozenset(chain.from_iterable(bound.rule.capabilities for bound in indexed))
         indexed._words = frozenset(chain.from_iterable(bound.rule.looks_at for bound in indexed))

@@ -126,7 +126,6 @@ def type_findings(manifest: Manifest, shape: Any) -> Iterator[Finding]:
 
 
 def wrong_fields(manifest: Manifest, shape: Any) -> Iterator[Finding]:
-    """Returns one finding for each field of the wrong type that is in `shape`."""
     return _walk(manifest, shape, ROOT)
 
 

@@ -181,7 +181,6 @@ class OptedInGang(PodGang):
 
     @property
     def workload_kind(self) -> str:
-        """The kind of the workload."""
         return self.workload.kind
 
 

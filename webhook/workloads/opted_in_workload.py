@@ -201,7 +201,6 @@ class OptedInWorkload(ABC):
 
     @property
     def templates(self) -> tuple[PodTemplate, ...]:
-        """Its pod templates."""
         return tuple(part.template for part in self.parts)
 
     @cached_property
@@ -217,7 +216,6 @@ class OptedInWorkload(ABC):
 
     @property
     def gang_per_part(self) -> bool:
-        """Whether each of its parts is a gang."""
         return self.sequence_path is not None
 
     @property
@@ -227,7 +225,6 @@ class OptedInWorkload(ABC):
 
     @property
     def roles(self) -> tuple[LeaderWorkerSetRole, ...]:
-        """Its roles."""
         return ()
 
     @property
@@ -274,7 +271,6 @@ class OptedInWorkload(ABC):
 
     @property
     def managed_path(self) -> FieldPath:
-        """The path that says so."""
         return SPEC / "managedBy"
 
     def leaves(self) -> Iterator[Left]:
@@ -328,7 +324,6 @@ class OptedInWorkload(ABC):
 
 
 def template_at(raw: Mapping[str, Any], path: FieldPath) -> PodTemplate:
-    """Returns the pod template `raw` at `path`."""
     return PodTemplate(mapping(raw.get("metadata")), mapping(raw.get("spec")), TemplatePlace(path))
 
 

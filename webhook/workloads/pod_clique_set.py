@@ -59,7 +59,6 @@ class ScalingGroup:
 
     @property
     def path(self) -> FieldPath:
-        """The path of the group."""
         return _SCALING_GROUPS / Item(self.index, self.name or None)
 
     @property
@@ -101,7 +100,6 @@ class Clique:
 
     @property
     def path(self) -> FieldPath:
-        """The path of the clique."""
         if self._path is None:
             self._path = FieldPath((*_CLIQUES, Item(self.index, self.name or None)))
         return self._path
@@ -120,7 +118,6 @@ class Clique:
 
     @property
     def spec_path(self) -> FieldPath:
-        """The path of its pods' spec."""
         return self.path / "spec" / "podSpec"
 
     @property

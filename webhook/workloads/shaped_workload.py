@@ -67,7 +67,6 @@ class ShapedWorkload(OptedInWorkload):
 
     @property
     def gang_per_part(self) -> bool:
-        """Whether each of its parts is a gang."""
         return self.shape.over is workload_shape.Over.PART
 
     @property
@@ -113,7 +112,6 @@ class ShapedWorkload(OptedInWorkload):
 
     @property
     def managed_path(self) -> FieldPath:
-        """The path that says so."""
         return self.shape.elsewhere[0].path.field_path(self._scope) if self.shape.elsewhere else super().managed_path
 
     def _holds(self, conditions: tuple[workload_shape.ShapeCondition, ...]) -> bool:
@@ -210,7 +208,6 @@ class ShapedWorkload(OptedInWorkload):
             names.add(part.name)
 
     def warnings(self) -> Iterator[Hindrance]:
-        """Yields what the shape warns of."""
         yield from self._stated(self.shape.warns, OPERATOR)
 
     def unreachable(self, *, makes_gang: bool) -> Iterator[Hindrance]:

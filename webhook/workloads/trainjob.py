@@ -115,7 +115,6 @@ class TrainJob(OptedInWorkload):
 
     @property
     def runtime_kind(self) -> str:
-        """The kind of its runtime."""
         return text(mapping(self.spec.get("runtimeRef")).get("kind")) or CLUSTER_TRAINING_RUNTIMES.api.kind
 
     @property

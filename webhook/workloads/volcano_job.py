@@ -32,7 +32,6 @@ class Task(NamedTuple):
 
 
 def is_volcano_job(workload: OptedInWorkload) -> bool:
-    """Returns whether a workload is a Job of Volcano."""
     return workload.resource.api.group_kind == VOLCANO_JOB
 
 

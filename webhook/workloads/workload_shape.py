@@ -485,7 +485,6 @@ class WorkloadShape(NamedTuple):
 
     @property
     def group_kind(self) -> tuple[str, str]:
-        """Its group and kind."""
         return self.resource.api.group, self.resource.api.kind
 
     @property

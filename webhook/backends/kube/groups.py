@@ -532,7 +532,6 @@ def pod(**spec: Any) -> Manifest:
 
 
 def template_reference(template: str, workload: str = "demo") -> Manifest:
-    """Returns the reference of a group to its template."""
     return {"workloadRef": {"workloadName": workload, "templateName": template}}
 
 

@@ -58,7 +58,6 @@ def policy(role: str, size: int = 2, **fields: Any) -> Manifest:
 
 
 def queue_object(name: str = "team-a", parent: str | None = None) -> Manifest:
-    """Returns a Queue."""
     spec: Manifest = {"weight": 1} if parent is None else {"weight": 1, "parent": parent}
     return {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
 
