@@ -32,8 +32,7 @@ def patterns_on(shape: int, most: Sequence[int], ground: Ground, budget: StepBud
     for pattern in filling.patterns(0, ground.shapes[shape].capacity):
         budget.spend(1 + len(patterns) // 4)
         if not any(_covers(other, pattern) for other in patterns):
-            patterns = [other for other in patterns if not _covers(pattern, other)]
-            patterns.append(pattern)
+            patterns = [*(other for other in patterns if not _covers(pattern, other)), pattern]
     return patterns
 
 
@@ -97,11 +96,9 @@ class Space:
         self._masks: dict[tuple[int, int], int] = {}
 
     def index(self, vector: Sequence[int]) -> int:
-        """Returns the number of a vector."""
         return sum(value * stride for value, stride in zip(vector, self.strides, strict=True))
 
     def vector(self, index: int) -> tuple[int, ...]:
-        """Returns the vector of a number."""
         coordinates = []
         for limit in self.most:
             index, value = divmod(index, limit + 1)
@@ -162,7 +159,7 @@ class Steps:
     def __init__(self, space: Space) -> None:
         self.space = space
         self.reached = 1
-        self.made: list[tuple[int, Sequence[Sequence[int]], object]] = []
+        self._steps: list[tuple[int, Sequence[Sequence[int]], object]] = []
 
     def add(self, patterns: Sequence[Sequence[int]], source: object, budget: StepBudget) -> bool:
         """Adds a node that can have one of the patterns, or a part of it. Returns whether that reaches more."""
@@ -174,18 +171,17 @@ class Steps:
         reached = space.closed(reached)
         if reached == self.reached:
             return False
-        self.made.append((self.reached, patterns, source))
+        self._steps.append((self.reached, patterns, source))
         self.reached = reached
         return True
 
     def has(self, vector: Sequence[int]) -> bool:
-        """Returns whether a vector is reached."""
         return bool(self.reached >> self.space.index(vector) & 1)
 
     def back(self, vector: Sequence[int]) -> Iterator[tuple[object, tuple[int, ...]]]:
         """Yields what each node takes of a vector that is reached, from the last node to the first."""
         left = tuple(vector)
-        for before, patterns, source in reversed(self.made):
+        for before, patterns, source in reversed(self._steps):
             if before >> self.space.index(left) & 1:
                 continue
             for pattern in patterns:
@@ -311,13 +307,20 @@ class Exact:
 
     def _content(self, content: domains.PartContent, area: Area) -> list[FilledNode] | None:
         if not content.items:
-            most = domains.free_vector(content.free, self.ground.kinds)
+            most = self._free_vector(content)
             steps = self._reached(area, self._space(most))
             return list(self._nodes(steps, most, area, ())) if steps.has(most) else None
         first = max(content.items, key=lambda item: len(item.paths) * sum(item.part.vector or (0,)))
         together = [item for item in content.items if item.part.within == first.part.within]
         others = [item for item in content.items if item not in together]
         return self._domain_nodes(together, others, content, area)
+
+    def _free_vector(self, content: domains.PartContent) -> list[int]:
+        """Returns how many pods of each kind may be anywhere."""
+        vector = [0] * self.ground.kinds
+        for _, kind, count in content.free:
+            vector[kind] += count
+        return vector
 
     def _space(self, most: Sequence[int]) -> Space:
         if prod(limit + 1 for limit in most) > _MOST_VECTORS:
@@ -328,7 +331,9 @@ class Exact:
 
     def _reached(self, area: Area, space: Space) -> Steps:
         """Returns all that the nodes of an area can take, with the values of one shared label by themselves."""
-        key = self._shared_key(area)
+        shapes = [self.ground.shapes[shape] for shape, _ in area.counts]
+        keys = range(len(self.ground.keys))
+        key = next((key for key in keys if any(shape.cells[key] not in (None, OWN_VALUE) for shape in shapes)), None)
         steps = Steps(space)
         cells: dict[str, list[tuple[int, int]]] = {}
         for shape, count in area.counts:
@@ -343,12 +348,6 @@ class Exact:
             self.budget.spend(len(patterns))
             steps.add(patterns, inner, self.budget)
         return steps
-
-    def _shared_key(self, area: Area) -> int | None:
-        for key in range(len(self.ground.keys)):
-            if any(self.ground.shapes[shape].cells[key] not in (None, OWN_VALUE) for shape, _ in area.counts):
-                return key
-        return None
 
     def _cell_steps(self, counts: Sequence[tuple[int, int]], key: int, space: Space) -> Steps:
         """Returns what the nodes that share a value can take, without pods that must not share it."""
@@ -396,7 +395,7 @@ class Exact:
         """Returns the nodes with pods, where each domain takes some of the items, and pods that may be anywhere."""
         ground = self.ground
         vectors = [_vector(item) for item in items]
-        free = list(domains.free_vector(content.free, ground.kinds))
+        free = self._free_vector(content)
         for item in others:
             for kind, pods in enumerate(_vector(item)):
                 free[kind] += pods * len(item.paths)
@@ -418,7 +417,13 @@ class Exact:
             for number in range(domain.number):
                 if not steps.add(patterns, (domain, number, reached), self.budget):
                     break
-        rest = ground.area(domains.classes_in_no_domain(area, within, ground))
+        of_nodes = domains.domains_by_node(within)
+        in_none = [
+            index
+            for index in area.classes
+            if domains.membership_of(ground.room.classes[index], within, of_nodes) == domains.NO_DOMAIN
+        ]
+        rest = ground.area(in_none)
         for shape, count in rest.counts if any(free) else ():
             patterns = [(*(0 for _ in items), *pattern) for pattern in patterns_on(shape, free, ground, self.budget)]
             for _ in range(count):
@@ -504,7 +509,6 @@ def pools(content: domains.PartContent, filled: FilledNode) -> Iterator[tuple[do
 
 
 def spots_of(arrangement: Arrangement, ground: Ground) -> list[Spot]:
-    """Returns where the pods of an arrangement are."""
     used: dict[int, int] = {}
     left: dict[domains.Path, int] = {}
     spots: list[Spot] = []

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple
 
 from webhook.fit.ceilings import ceiling_witness, keeps_ceilings
@@ -60,8 +61,6 @@ _QUICK_STEPS = (4_500, 1_500)
 _EXACT_STEPS, _MORE = 2_000, 4
 # What checking and telling the place of some pods takes.
 _CHECK_STEPS = 5
-_MANY_WAYS = "the conditions hold, and there are too many ways to place the pods"
-_OF_LABELS = "the conditions hold, and it depends on the labels that the nodes of a group that grows will get"
 
 
 class SetOutcome(NamedTuple):
@@ -74,7 +73,6 @@ class SetOutcome(NamedTuple):
 
 
 def judge_set(need: Need, ground: Ground, budget: StepBudget) -> SetOutcome:
-    """Returns what is known of a set. It never raises `OutOfStepsError`."""
     part = part_of(need, ground)
     try:
         return _judged(part, need, ground, budget)
@@ -168,9 +166,10 @@ def _looked_at(
         waiting = later
         steps *= _MORE
     if unsure and any(node_class.future for node_class in ground.room.classes):
-        return SetOutcome(part, cause=_OF_LABELS)
+        cause = "the conditions hold, and it depends on the labels that the nodes of a group that grows will get"
+        return SetOutcome(part, cause=cause)
     if unclear or unsure or not refused:
-        return SetOutcome(part, cause=_MANY_WAYS)
+        return SetOutcome(part, cause="the conditions hold, and there are too many ways to place the pods")
     return SetOutcome(part, max(refused, key=nearness))
 
 
@@ -189,7 +188,6 @@ _OTHERWISE = {
 
 
 def remedy_for(witness: Witness, outcome: SetOutcome, ground: Ground) -> Witness:
-    """Returns the witness with its remedy."""
     trial = _Trial(outcome, ground)
     remedies = [remedy for remedy in (trial.fewer(witness), trial.broader()) if remedy]
     otherwise = _OTHERWISE.get(witness.family, "add nodes")
@@ -229,10 +227,9 @@ class _Trial:
     def broader(self) -> str:
         """Returns the broader domain, or none, with which the gang fits."""
         for partition in _partitions(self.need):
-            if partition.broader is not None and self._fits(
-                _replace_partition(self.need, partition, partition.broader)
-            ):
-                return f"require one {partition.broader.noun} instead of one {partition.noun}"
+            broader = partition.broader
+            if broader is not None and self._fits(_replace_partition(self.need, partition, broader)):
+                return f"require one {broader.noun} instead of one {partition.noun}"
             if self._fits(_replace_partition(self.need, partition, None)):
                 return f"do not require one {partition.noun}"
         return ""
@@ -284,9 +281,8 @@ def _partitions(need: Need) -> list[Partition]:
     if isinstance(need, PodsNeed):
         return direct
     seen = {id(child): child for child in need.needs}
-    below = [partition for child in seen.values() for partition in _partitions(child)]
     partitions: list[Partition] = []
-    for partition in direct + below:
+    for partition in chain(direct, *map(_partitions, seen.values())):
         if partition not in partitions:
             partitions.append(partition)
     return partitions
@@ -311,9 +307,6 @@ def _replace_count(name: str, need: Need, number: int) -> Need:
     if isinstance(need, PodsNeed):
         return replace(need, count=number) if need.role.name == name else need
     return replace(need, needs=tuple(_replace_count(name, child, number) for child in need.needs))
-
-
-_NO_PODS = "no pod of the gang has to be on a node for it to start"
 
 
 def judge(packing: Packing, room: Room | None, steps: int = STEPS) -> FitVerdict:
@@ -353,13 +346,10 @@ def _judge_on_nodes(packing: Packing, room: Room, budget: StepBudget) -> FitVerd
             causes += ("the placement found exceeds a quota; another one might not",)
     if causes:
         return _unknown(causes, packing, budget)
-    placement: list[PlacedPods] = []
-    for need, outcome in outcomes:
-        placement += placement_of(outcome.spots or (), need, room)
     return FitVerdict(
         FitAnswer.FITS,
         causes=packing.unjudged,
-        placement=tuple(placement),
+        placement=tuple(pods for need, outcome in outcomes for pods in placement_of(outcome.spots or (), need, room)),
         assumptions=packing.assumptions,
         steps=budget.used,
     )
@@ -369,7 +359,7 @@ def _unsure(packing: Packing, roles: Sequence[PackingRole], room: Room) -> tuple
     """Returns why a placement would not show that the gang fits."""
     causes = dict.fromkeys(packing.left_out)
     if not roles and not causes:
-        causes[_NO_PODS] = None
+        causes["no pod of the gang has to be on a node for it to start"] = None
     for role in roles:
         causes.update(dict.fromkeys((*role.pods.unjudged, *role.pods.left_out)))
         if role.pods.shared_devices:
@@ -429,7 +419,6 @@ class RoomEstimate:
     placement: tuple[PlacedPods, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the estimate as plain JSON values."""
         return {
             "estimate": True,
             "answer": str(self.answer),
@@ -444,7 +433,6 @@ class RoomEstimate:
 
 
 def stated_amounts(resource: str, amount: int) -> PodAmounts:
-    """Returns an amount under its own name."""
     return ((resource, amount),)
 
 
@@ -456,7 +444,6 @@ def kai_amounts(resource: str, amount: int) -> PodAmounts:
 
 
 def amount_reader(reading: PodReading) -> Callable[[str, int], PodAmounts]:
-    """Returns how a scheduler counts what pods on nodes use."""
     return kai_amounts if reading.requests.kai_gpus else stated_amounts
 
 
@@ -553,7 +540,13 @@ def _estimate(
     rooms = domain_rooms_of(packing, room, free)
     verdict = judge(_nodes_only(packing), free, steps)
     if verdict.answer is FitAnswer.FITS:
-        return RoomEstimate(RoomAnswer.ROOM, _places_in(verdict, rooms), placement=verdict.placement), None
+        # The domains of the placement as messages call them, or its nodes where no domain is required.
+        called_by_name = {domain.name: domain.called for domain in rooms}
+        places = (
+            placed.node if placed.domain is None else called_by_name.get(placed.domain, placed.domain)
+            for placed in verdict.placement
+        )
+        return RoomEstimate(RoomAnswer.ROOM, tuple(dict.fromkeys(places)), placement=verdict.placement), None
     witness = verdict.witness
     if witness is None:
         return RoomEstimate(RoomAnswer.UNKNOWN, why="; ".join(verdict.causes)), None
@@ -567,24 +560,13 @@ def _nodes_only(packing: Packing) -> Packing:
     return replace(packing, ceilings=(), witnesses=(), unjudged=())
 
 
-def _places_in(verdict: FitVerdict, rooms: Sequence[DomainRoom]) -> tuple[str, ...]:
-    """Returns the domains of a placement as messages call them, or its nodes where no domain is required."""
-    called = {room.name: room.called for room in rooms}
-    places = (
-        placed.node if placed.domain is None else called.get(placed.domain, placed.domain)
-        for placed in verdict.placement
-    )
-    return tuple(dict.fromkeys(places))
-
-
 def _nearest(domains: Sequence[DomainRoom], domain_name: str | None, short: Sequence[Shortfall]) -> DomainRoom | None:
     """Returns the domain that the witness names, else the one with most of what is short."""
     for domain in domains:
         if domain_name in {domain.name, domain.called}:
             return domain
-    lacking = [shortfall.resource for shortfall in short if domains and shortfall.resource in domains[0].total] or list(
-        domains[0].total if domains else ()
-    )
+    resources = domains[0].total if domains else {}
+    lacking = [shortfall.resource for shortfall in short if shortfall.resource in resources] or resources
     return max(domains, key=lambda room: [(room.free or {}).get(name, 0) for name in lacking], default=None)
 
 

@@ -151,12 +151,10 @@ class Ground:
         self.whole = self.area(useful)
 
     def number(self, index: int) -> int:
-        """Returns how many nodes a class has."""
         number = self.room.classes[index].number
         return UNLIMITED if number is None else number
 
     def area(self, classes: Sequence[int], *, single: bool = False) -> Area:
-        """Returns the area of these classes."""
         counts: dict[int, int] = {}
         for index in classes:
             shape = self.shape_of[index]
