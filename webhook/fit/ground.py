@@ -284,23 +284,19 @@ class Ground:
         for shape in self.shapes:
             alike = shape.capacity, shape.kinds, tuple([cell is None for cell in shape.cells])
             if (both := of_alike.get(alike)) is None:
-                conflicts = self._node_conflicts(shape)
+                # By ports, or as the node has a value of the key, which then only its own pods and those of its
+                # neighbours share.
+                rows = list(self.conflicts.node)
+                for key, cell in zip(self.keys, shape.cells, strict=True):
+                    if cell is not None and key in self.conflicts.apart:
+                        rows = [mine | more for mine, more in zip(rows, self.conflicts.apart[key], strict=True)]
+                conflicts = tuple(rows)
                 both = of_alike[alike] = (
                     conflicts,
                     tuple(self._floor_on(shape, conflicts, kind) for kind in range(self.kinds)),
                 )
             of_shapes.append(both)
         return [conflicts for conflicts, _ in of_shapes], [floors for _, floors in of_shapes]
-
-    def _node_conflicts(self, shape: NodeShape) -> tuple[int, ...]:
-        """Returns, by kind, the kinds that cannot be on a node of the shape beside it: by ports, or as the node has a
-        value of the key, which then only its own pods and those of its neighbours share.
-        """
-        rows = list(self.conflicts.node)
-        for key, cell in zip(self.keys, shape.cells, strict=True):
-            if cell is not None and key in self.conflicts.apart:
-                rows = [mine | more for mine, more in zip(rows, self.conflicts.apart[key], strict=True)]
-        return tuple(rows)
 
     def _floor_on(self, shape: NodeShape, conflicts: tuple[int, ...], kind: int) -> int:
         if not shape.kinds >> kind & 1:

@@ -165,7 +165,6 @@ class StepBudget:
 
     @property
     def used(self) -> int:
-        """The steps that were used."""
         return self.steps - max(self.left, 0)
 
 
