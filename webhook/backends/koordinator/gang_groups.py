@@ -11,10 +11,10 @@ pkg/scheduler/plugins/coscheduling (core/gang.go, util/gang_helper.go).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from webhook.backends.koordinator import keys
 from webhook.backends.koordinator.keys import RuleContext
@@ -33,6 +33,7 @@ from webhook.validators.registry import Example, Results, rule
 from webhook.validators.shared_checks import reported_items
 
 Topology = tuple[GatherRule, ...]
+T = TypeVar("T")
 
 # The members of one GangGroup have the same annotations, so the parsed value is cached and shared. Long texts are not
 # cached: a parsed list may take twenty times the memory of its text.
@@ -120,7 +121,6 @@ def topology_of(stored: StoredObject) -> Topology | None:
 
 
 def pod_group_facts(stored: StoredObject) -> KoordinatorPodGroup:
-    """Returns the facts that are kept of a stored PodGroup."""
     try:
         topology = topology_of(stored)
     except UnreadableSetting:
@@ -149,24 +149,23 @@ def _group(ids: tuple[str, ...]) -> tuple[str, ...]:
     return _kept_group(ids) if sum(map(len, ids)) <= _LONGEST_KEPT else list_kept(tuple(sorted(ids)))
 
 
+def _kept(read: Callable[[str], T]) -> Callable[[str], T]:
+    kept = lru_cache(maxsize=_KEPT_TEXTS)(read)
+    return lambda written: kept(written) if len(written) <= _LONGEST_KEPT else read(written)
+
+
+@_kept
 def read_groups(written: str) -> tuple[str, ...]:
     """Returns the ids in a `groups` annotation, "" for an item that is no string. Raises `UnreadableSetting`."""
-    return _kept_groups(written) if len(written) <= _LONGEST_KEPT else _groups(written)
-
-
-def read_topology(written: str) -> Topology:
-    """Returns the entries of a network-topology-spec, sorted. Raises `UnreadableSetting`."""
-    return _kept_topology(written) if len(written) <= _LONGEST_KEPT else _topology(written)
-
-
-def _groups(written: str) -> tuple[str, ...]:
     value = _json(written)
     if value is not None and not isinstance(value, list):
         raise UnreadableSetting("is not a JSON array")
     return tuple(_text(item) or "" for item in value or ())
 
 
-def _topology(written: str) -> Topology:
+@_kept
+def read_topology(written: str) -> Topology:
+    """Returns the entries of a network-topology-spec, sorted. Raises `UnreadableSetting`."""
     spec = _json(written)
     if spec is None:
         return ()
@@ -222,10 +221,6 @@ def _json(written: str) -> Any:
         raise UnreadableSetting("is not JSON") from None
 
 
-_kept_groups = lru_cache(maxsize=_KEPT_TEXTS)(_groups)
-_kept_topology = lru_cache(maxsize=_KEPT_TEXTS)(_topology)
-
-
 class Gang(NamedTuple):
     """A gang: the number of pods it starts with, and the listed gangs that it starts together with. A gang that lists
     none has only itself here. The minimum is None for a gang that is not initialised: its pods are held.
@@ -265,13 +260,8 @@ def pod_group(
 
 
 def pod(*, labels: Mapping[str, str] | None = None, annotations: Mapping[str, str] | None = None) -> Manifest:
-    """Returns a pod of koord-scheduler."""
-    metadata = {
-        "name": "worker-0",
-        "namespace": "default",
-        "labels": dict(labels or {}),
-        "annotations": dict(annotations or {}),
-    }
+    marks = {"labels": dict(labels or {}), "annotations": dict(annotations or {})}
+    metadata = {"name": "worker-0", "namespace": "default", **marks}
     spec = {"schedulerName": keys.NAME, "containers": [{"name": "main", "image": "example.com/main"}]}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
@@ -284,7 +274,6 @@ def annotated_pod(**settings: str) -> Manifest:
 
 
 def gather(*rules: Mapping[str, Any]) -> dict[str, str]:
-    """Returns the setting of a network topology."""
     return {keys.ANNOTATION_TOPOLOGY.removeprefix(keys.GANG_PREFIX): json.dumps({"gatherStrategy": list(rules)})}
 
 
@@ -298,12 +287,10 @@ SPINE_LAYERS = {
 
 
 def gather_from(layer: str, strategy: str = "MustGather") -> dict[str, str]:
-    """Returns the annotation of a network topology of one layer."""
     return _prefixed(gather({"layer": layer, "strategy": strategy}))
 
 
 def pod_group_cluster(*pod_groups: Manifest, **facts: Any) -> ClusterFacts:
-    """Returns a cluster with these PodGroups."""
     views = [StoredObject(manifest, keys.POD_GROUP.kind, keys.POD_GROUP.version) for manifest in pod_groups]
     stored = KoordinatorPodGroups({view.key: pod_group_facts(view) for view in views})
     return ClusterFacts(koordinator_pod_groups=stored, **facts)
