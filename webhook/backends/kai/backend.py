@@ -87,24 +87,23 @@ CAPABILITIES: CapabilityTable = {
     Capability.PRIORITY_CLASS: depends("a PriorityClass that exists"),
 }
 
-_ASSUMED = f"kai-scheduler is {podgrouper.TREES} or newer"
-_UNKNOWN = "the level of the KAI Topology that the gang requires"
 # Jobs of a JobSet that each need a domain of their own are listed up to this number.
 _MOST_LISTED = 64
 _MOST_DIGITS = 9
 _MOST_FAULTS = 3
-_IN_TURN = "KAI's group needs {} of the replicated Jobs at once, and {} have pods before another one ran"
 
 
 def packing_of(shape: GangShape, roles: Roles, version: Version | None, facts: ClusterFacts) -> Packing:
-    """Returns what KAI places together of a gang."""
     domains = _Domains(facts)
     if shape.opted_in is not None:
         packing = _grouped(shape, roles, version, domains)
     else:
         binding = shape.topology_name
         packing = pack_together(shape, roles, lambda key, at: domains.binding_partition(binding, key, at))
-    return replace(packing, left_out=(*packing.left_out, _UNKNOWN)) if domains.unknown else packing
+    if domains.unknown:
+        unknown = "the level of the KAI Topology that the gang requires"
+        packing = replace(packing, left_out=(*packing.left_out, unknown))
+    return packing
 
 
 class _Domains:
@@ -184,7 +183,8 @@ def _job_set_packing(
     """
     needed, first = podgrouper.root_minimum(workload), podgrouper.first_parts(workload)
     if (version is None or version >= podgrouper.TREES) and needed is not None and needed > first:
-        return Packing((), unknown=(_IN_TURN.format(needed, first),))
+        why = f"KAI's group needs {needed} of the replicated Jobs at once, and {first} have pods before another one ran"
+        return Packing((), unknown=(why,))
     stated = _minimum(podgrouper.annotations_of(workload), None)
     members = () if shape.opted_in is None else shape.opted_in.members
     left_out_members = sum(member.min_replicas > 0 for member in members) - len(shape.needed)
@@ -217,7 +217,8 @@ def _job_set_packing(
     # Where some parts are enough, those that are left out may be among them.
     count = len(needs) if stated is None else max(min(stated - left_out_members, len(needs)), 0)
     packing = _together(shape, needs, count, whole)
-    packing = replace(packing, assumptions=() if version is not None else (_ASSUMED,))
+    assumed = f"kai-scheduler is {podgrouper.TREES} or newer"
+    packing = replace(packing, assumptions=() if version is not None else (assumed,))
     if left_out:
         packing = replace(packing, left_out=(*packing.left_out, "the domain of each Job is not judged"))
     return packing
@@ -246,10 +247,7 @@ def _minimum(annotations: Mapping[str, Any], default: int | None) -> int | None:
     return max(int(stated), 1)
 
 
-_UNKNOWN_QUEUES = "the KAI Queues are unknown"
-_NO_QUEUE = "the KAI Queue of the gang is unknown"
 _UNKNOWN_LIMITS = "the limits of the KAI Queue {} are unknown"
-_MISSING = "the KAI Queue {} above {} is unknown"
 _MIG = re.compile(r"nvidia\.com/mig-(\d{1,2})g\.", re.ASCII)
 _MILLI = 1000
 # The name of a PriorityClass, on a workload or a pod.
@@ -268,16 +266,16 @@ def ceilings_of(
     queue: str | None = None,
 ) -> Ceilings:
     """Returns the queues that limit a gang with these roles. `queue` is that of its PodGroup, where that is known."""
-    name = queue or shape.record.queue(settings.queueLabelKey) or settings.defaultQueue
-    queues = facts.kai_queues
+    key, queues = settings.queueLabelKey, facts.kai_queues
+    name = queue or shape.record.queue(key) or settings.defaultQueue
     if name is None or queues is None:
-        return Ceilings(unknown=(_NO_QUEUE if name is None else _UNKNOWN_QUEUES,))
+        why = "the KAI Queue of the gang is unknown" if name is None else "the KAI Queues are unknown"
+        return Ceilings(unknown=(why,))
     path = list(path_of(name, queues))
     limits: list[tuple[str, Callable[[KaiQueue], _Stated]]] = [("the KAI Queue", lambda kai_queue: kai_queue.limit)]
     if _is_never_preempted(shape, facts):
         limits.append(("the quota of the KAI Queue", lambda kai_queue: kai_queue.quota))
     whole = all(_gpus(role) % _MILLI == 0 for role in roles.values())
-    key = settings.queueLabelKey
     at = place_of(shape, [("labels", key)] if shape.opted_in else [("labels", key), ("annotations", key)], LABELS / key)
     ceilings = [
         _ceiling(called, name, queue_name, amounts, at, whole=whole)
@@ -288,7 +286,8 @@ def ceilings_of(
     unknown = [_UNKNOWN_LIMITS.format(shown(queue_name)) for queue_name, limiting in path if limiting.limit is None]
     top = path[-1][1].parent if path else name
     if top and top not in queues:
-        unknown.append(_UNKNOWN_LIMITS.format(shown(top)) if top == name else _MISSING.format(shown(top), shown(name)))
+        missing = f"the KAI Queue {shown(top)} above {shown(name)} is unknown"
+        unknown.append(_UNKNOWN_LIMITS.format(shown(top)) if top == name else missing)
     if not all(allows(ceiling, shape, roles) for ceiling in ceilings):
         cure = _cure(name, shape, roles, queues, settings)
         ceilings = [ceiling._replace(cure=cure) for ceiling in ceilings]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from webhook.backends import families
 from webhook.backends.families import TOPOLOGY
@@ -72,7 +72,6 @@ def subgroup(name: str, pods: int | None = None, parent: str | None = None, **fi
 
 
 def queue_object(name: str = "team-a", parent: str | None = None, labels: Mapping[str, str] | None = None) -> Manifest:
-    """Returns a Queue."""
     metadata: Manifest = {"name": name}
     if labels:
         metadata["labels"] = dict(labels)
@@ -153,7 +152,7 @@ def raised_minimum(change: PodCliqueSetChange, context: RuleContext) -> Results:
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/actions/stalegangeviction, `default-staleness-grace-period`; seen
     with v0.16.8.
     """
-    raised = [minimum for minimum in _minimums(change) if minimum.now > minimum.before]
+    raised = [(path, what, before, now) for path, what, before, now in _minimums(change) if now > before]
     if not raised or (living := has_gangs(change.new, context.facts)) is False:
         return
     unknown = "" if living else " (whether it has any PodGang is unknown)"
@@ -163,26 +162,19 @@ def raised_minimum(change: PodCliqueSetChange, context: RuleContext) -> Results:
         yield Finding(at=path, value=now, why=why, remedy=remedy, forbidden=True)
 
 
-class _Minimum(NamedTuple):
-    """A minimum before and after an update, what it belongs to, and where it is written."""
-
-    path: FieldPath
-    what: str
-    before: int
-    now: int
-
-
-def _minimums(change: PodCliqueSetChange) -> Iterator[_Minimum]:
-    """Yields the minimums of all cliques (of new ones from 0), and of the scaling groups that existed before."""
+def _minimums(change: PodCliqueSetChange) -> Iterator[tuple[FieldPath, str, int, int]]:
+    """Yields where each minimum is written, what it belongs to, and its number before and after an update: of all
+    cliques (of new ones from 0), and of the scaling groups that existed before.
+    """
     cliques = {member.name: member.min_available for member in change.old.cliques}
     for member in change.new.cliques:
         what, before = f"the minimum of clique {member.name}", cliques.get(member.name, 0)
-        yield _Minimum(member.path / "spec" / "minAvailable", what, before, member.min_available)
+        yield member.path / "spec" / "minAvailable", what, before, member.min_available
     groups = {group.name: group.min_available for group in change.old.scaling_groups}
     for group in change.new.scaling_groups:
         if group.name in groups:
             what, before = f"the minimum of scaling group {group.name}", groups[group.name]
-            yield _Minimum(group.path / "minAvailable", what, before, group.min_available)
+            yield group.path / "minAvailable", what, before, group.min_available
 
 
 _FRACTION, _MEMORY, _DEVICES, _MPS = "gpu-fraction", "gpu-memory", "gpu-fraction-num-devices", "mps"
@@ -405,15 +397,14 @@ def queue_key(workload: PodCliqueSet, context: RuleContext) -> Results:
         yield from unread_queues(context, "kai-scheduler", key)
 
 
-_LIVING_QUEUES = replace(_QUEUES, pod_gangs=_LIVING.pod_gangs)
-
-
 @rule(
     "kai/queue-change",
     subject=Subject.CHANGE,
     passes=Example(pod_clique_set(labels=_asking("team-a")), old=pod_clique_set(labels=_asking("team-a"))),
     fails=Example(
-        pod_clique_set(labels=_asking("team-b")), old=pod_clique_set(labels=_asking("team-a")), facts=_LIVING_QUEUES
+        pod_clique_set(labels=_asking("team-b")),
+        old=pod_clique_set(labels=_asking("team-a")),
+        facts=replace(_QUEUES, pod_gangs=_LIVING.pod_gangs),
     ),
 )
 def queue_change(change: PodCliqueSetChange, context: RuleContext) -> Results:
@@ -491,7 +482,6 @@ def judge_node_pools(name: str | None, pool: str | None, path: FieldPath, whose:
 
 
 def pool_called(label: str | None) -> str:
-    """Returns a node pool in words."""
     return "the default node pool" if label is None else f"the node pool {shown(label)}"
 
 
