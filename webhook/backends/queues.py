@@ -64,17 +64,6 @@ def leaves(queues: Mapping[str, Queue]) -> list[str]:
     return sorted(name for name in queues if name not in parents)
 
 
-def judged_once(uses: Iterable[Use], judge: Callable[[Use], Results]) -> Results:
-    """Yields the results of `judge` for each place that names a queue. Each queue is judged once even if many places
-    name it, because judging may search all queues of the cluster.
-    """
-    judged: dict[str, list[Finding | Unjudged]] = {}
-    for use in uses:
-        if use.value not in judged:
-            judged[use.value] = list(judge(use))
-        yield from (replace(result, at=use.path) for result in judged[use.value])
-
-
 def place_of(shape: GangShape, keys: Sequence[Key], unnamed: FieldPath) -> FieldPath:
     """Returns the field in which the author of a gang names its queue or quota, by the first of `keys` that has a name:
     of the workload before its templates. `unnamed` if there is none.
@@ -215,7 +204,12 @@ def judge_named(uses: Sequence[Use], context: Context[Any], judge: Judge, place:
     """Yields the problems of the queues that a workload names. If it names none, those of the profile's defaultQueue,
     reported at `place`, where the workload would name a queue.
     """
-    yield from judged_once(uses, lambda use: judge(use.value, use.path, "it", context.facts))
+    # Each queue is judged once even if many places name it, because judging may search all queues of the cluster.
+    judged: dict[str, list[Finding | Unjudged]] = {}
+    for use in uses:
+        if use.value not in judged:
+            judged[use.value] = list(judge(use.value, use.path, "it", context.facts))
+        yield from (replace(result, at=use.path) for result in judged[use.value])
     default = context.settings.defaultQueue
     if not uses and default is not None:
         yield from judge(default, place, "the profile's defaultQueue", context.facts)
@@ -349,7 +343,6 @@ class QueueObjects:
         )
 
     def ancestor_cycle(self, id: str, documentation: str, *, why: str) -> Rule:
-        """Returns the rule about a Queue that is its own ancestor."""
         root = self.queues.root
 
         def check(stored: StoredObject, context: Context[Any]) -> Results:

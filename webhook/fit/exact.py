@@ -9,7 +9,7 @@ gang easier to place: a *no* stays a proof, and a *yes* has to be checked by `pl
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from math import prod
 from typing import NamedTuple
@@ -200,17 +200,6 @@ class TooManyError(Exception):
     """Raised when there are too many ways to choose."""
 
 
-def selections_of(part: domains.NeedPart, budget: StepBudget) -> list[domains.PartContent]:
-    """Returns what the part needs, without choices: one content for each way to choose. Raises `TooManyError`."""
-    contents: list[domains.PartContent] = []
-    for content in _chosen(part, (), budget):
-        budget.spend(1 + len(content.free) + len(content.items))
-        contents.append(content)
-        if len(contents) > _MOST:
-            raise TooManyError
-    return contents
-
-
 def _chosen(part: domains.NeedPart, path: domains.Path, budget: StepBudget) -> Iterator[domains.PartContent]:
     if not part.chooses:
         yield from _resolved(domains.content_of(part, path), budget)
@@ -271,23 +260,16 @@ class TooLargeError(Exception):
     """Raised when there is too much to look at."""
 
 
+_Items = tuple[tuple[domains.Path, domains.NeedPart], ...]
+
+
 class FilledNode(NamedTuple):
-    """A node with pods: its area and shape, the pods by kind, and the places of the needs that they are of. `pool` is
-    where its pods may be counted: the items that are in its domain, by path, and the free pods.
-    """
+    """A node with pods: its area and shape, the pods by kind, and the items that are in its domain, by path."""
 
     area: Area
     shape: int
     pods: tuple[int, ...]
-    items: tuple[tuple[domains.Path, domains.NeedPart], ...]
-    ordinal: int | None = None
-
-
-class Arrangement(NamedTuple):
-    """Nodes with pods, and the content that they hold."""
-
-    content: domains.PartContent
-    nodes: tuple[FilledNode, ...]
+    items: _Items
 
 
 class Exact:
@@ -297,13 +279,45 @@ class Exact:
         self.ground = ground
         self.budget = budget
 
-    def arranged(self, part: domains.NeedPart, area: Area) -> Arrangement | None:
-        """Returns nodes for a part whose domain is the area, or None: there is none. Raises `TooLargeError`."""
-        for content in selections_of(part, self.budget):
+    def placed(self, part: domains.NeedPart, area: Area) -> list[Spot] | None:
+        """Returns where the pods of a part whose domain is the area can be; None if nowhere. Raises `TooLargeError` and
+        `TooManyError`.
+        """
+        # One content for each way to choose.
+        contents: list[domains.PartContent] = []
+        for content in _chosen(part, (), self.budget):
+            self.budget.spend(1 + len(content.free) + len(content.items))
+            contents.append(content)
+            if len(contents) > _MOST:
+                raise TooManyError
+        for content in contents:
             nodes = self._content(content, area)
             if nodes is not None:
-                return Arrangement(content, tuple(nodes))
+                return self._spots(content, nodes)
         return None
+
+    def _spots(self, content: domains.PartContent, nodes: Iterable[FilledNode]) -> list[Spot]:
+        used: dict[int, int] = {}
+        left: dict[domains.Path, int] = {}
+        spots: list[Spot] = []
+        for filled in nodes:
+            if filled.area.ordinal is not None:
+                index, ordinal = filled.area.classes[0], filled.area.ordinal
+            else:
+                # The next node of the shape in its area.
+                classes = self.ground.shaped_in(filled.area)[filled.shape]
+                free = (index for index in classes if used.get(index, 0) < self.ground.number(index))
+                index = next(free, classes[-1])
+                ordinal = used.get(index, 0)
+                used[index] = ordinal + 1
+            waiting = list(filled.pods)
+            for path, kind, count in _pools(content, filled.items):
+                pods = min(left.setdefault(path, count), waiting[kind])
+                if pods:
+                    left[path] -= pods
+                    waiting[kind] -= pods
+                    spots.append(Spot(path, index, ordinal, 1, pods))
+        return spots
 
     def _content(self, content: domains.PartContent, area: Area) -> list[FilledNode] | None:
         if not content.items:
@@ -376,14 +390,12 @@ class Exact:
             if steps.reached >> full & 1 or not steps.add(patterns, shape, self.budget):
                 return
 
-    def _nodes(
-        self, steps: Steps, vector: Sequence[int], area: Area, items: tuple[tuple[domains.Path, domains.NeedPart], ...]
-    ) -> Iterator[FilledNode]:
+    def _nodes(self, steps: Steps, vector: Sequence[int], area: Area, items: _Items) -> Iterator[FilledNode]:
         for source, pods in steps.back(vector):
             if isinstance(source, Steps):
                 yield from self._nodes(source, pods, area, items)
             elif isinstance(source, int):
-                yield FilledNode(area, source, pods, items, area.ordinal)
+                yield FilledNode(area, source, pods, items)
 
     def _domain_nodes(
         self,
@@ -482,11 +494,8 @@ class Exact:
                 for item, places, way in zip(items, waiting, ways, strict=True)
                 for _ in range(way)
             )
-            if number < len(domain.areas) and not domain.area.single:
-                area = domain.areas[number]
-            else:
-                area = Area(domain.area.counts, domain.area.classes, single=True)
-                area.ordinal = number
+            has_area = number < len(domain.areas) and not domain.area.single
+            area = domain.areas[number] if has_area else domain.area.node(number)
             nodes += self._nodes(reached, base, area, here)
         return nodes
 
@@ -497,35 +506,12 @@ def _vector(item: domains.DomainItem) -> tuple[int, ...]:
     return item.part.vector
 
 
-def pools(content: domains.PartContent, filled: FilledNode) -> Iterator[tuple[domains.Path, int, int]]:
+def _pools(content: domains.PartContent, items: _Items) -> Iterator[tuple[domains.Path, int, int]]:
     """Yields the places of the pods that may be on a node: those of the items in its domain, then the free ones."""
-    for path, part in filled.items:
+    for path, part in items:
         inner = domains.content_of(part, path)
         yield from inner.free
         for item in inner.items:
             for place in item.paths:
-                yield from pools(content, filled._replace(items=((place, item.part),)))
+                yield from _pools(content, ((place, item.part),))
     yield from content.free
-
-
-def spots_of(arrangement: Arrangement, ground: Ground) -> list[Spot]:
-    used: dict[int, int] = {}
-    left: dict[domains.Path, int] = {}
-    spots: list[Spot] = []
-    for filled in arrangement.nodes:
-        if filled.ordinal is not None:
-            index, ordinal = filled.area.classes[0], filled.ordinal
-        else:
-            # The next node of the shape in its area.
-            classes = ground.shaped_in(filled.area)[filled.shape]
-            index = next((index for index in classes if used.get(index, 0) < ground.number(index)), classes[-1])
-            ordinal = used.get(index, 0)
-            used[index] = ordinal + 1
-        waiting = list(filled.pods)
-        for path, kind, count in pools(arrangement.content, filled):
-            pods = min(left.setdefault(path, count), waiting[kind])
-            if pods:
-                left[path] -= pods
-                waiting[kind] -= pods
-                spots.append(Spot(path, index, ordinal, 1, pods))
-    return spots

@@ -29,7 +29,7 @@ from webhook.fit.domains import (
     partitions_of,
     roles_of,
 )
-from webhook.fit.exact import Exact, TooLargeError, TooManyError, spots_of
+from webhook.fit.exact import Exact, TooLargeError, TooManyError
 from webhook.fit.first_fit import ORDERS, FirstFit
 from webhook.fit.ground import Area, Ground, ground_of
 from webhook.fit.packing import GroupNeed, Need, NodeClass, Packing, PackingRole, Partition, PodReading, PodsNeed, Room
@@ -114,7 +114,8 @@ def _placed_quickly(
         share = budget.share(steps)
         try:
             for domain in domains:
-                spots = FirstFit(ground, share, order).placed(part, _areas(domain)[0])
+                area = domain.area.node(0) if domain.area.single else domain.area
+                spots = FirstFit(ground, share, order).placed(part, area)
                 if spots is not None:
                     budget.spend(len(spots) * _CHECK_STEPS)
                     if holds(spots, need, ground.room):
@@ -124,14 +125,6 @@ def _placed_quickly(
         finally:
             budget.settle(share)
     return None
-
-
-def _areas(domain: EqualDomains) -> tuple[Area, ...]:
-    if not domain.area.single:
-        return domain.areas
-    area = Area(domain.area.counts, domain.area.classes, single=True)
-    area.ordinal = 0
-    return (area,)
 
 
 def _looked_at(
@@ -145,21 +138,20 @@ def _looked_at(
     while waiting:
         later = []
         for domain in waiting:
-            area = _areas(domain)[0]
+            area = domain.area.node(0) if domain.area.single else domain.area
             share = budget.share(steps)
             try:
-                arrangement = Exact(ground, share).arranged(part, area)
+                spots = Exact(ground, share).placed(part, area)
             except (TooLargeError, TooManyError):
                 unclear = True
             except OutOfStepsError:
                 later.append(domain)
             else:
-                if arrangement is None:
+                if spots is None:
                     refused.append(Refusal("C6", part, area, domain=domain, partition=part.within))
+                elif holds(spots, need, ground.room):
+                    return SetOutcome(part, spots=tuple(spots))
                 else:
-                    spots = spots_of(arrangement, ground)
-                    if holds(spots, need, ground.room):
-                        return SetOutcome(part, spots=tuple(spots))
                     unsure = True
             finally:
                 budget.settle(share)

@@ -175,7 +175,11 @@ class FirstFit:
             return
         for domain in self._domains(part, area, state):
             self.budget.spend(1)
-            number = min(len(places), self._room_for(part, domain))
+            # How often the part could be in an empty domain, as far as each kind and each sum by itself shows.
+            floors, totals = self.ground.floors_in(domain), self.ground.totals_in(domain)
+            rooms = [floor // pods for pods, floor in zip(part.vector, floors, strict=True) if pods]
+            rooms += [there // needed for needed, there in zip(part.sums, totals, strict=True) if needed]
+            number = min(len(places), min(rooms, default=0))
             while number and not domain.single:
                 attempt = PlacementState(state)
                 before = len(self._copies)
@@ -199,13 +203,6 @@ class FirstFit:
             if self._pods(path, kind, count * number, area, state) < count * number:
                 return False
         return True
-
-    def _room_for(self, part: NeedPart, area: Area) -> int:
-        """Returns how many times a part could be in an empty area, as far as each kind and each sum by itself shows."""
-        floors, totals = self.ground.floors_in(area), self.ground.totals_in(area)
-        number = [floor // pods for pods, floor in zip(part.vector or (), floors, strict=True) if pods]
-        number += [there // needed for needed, there in zip(part.sums, totals, strict=True) if needed]
-        return min(number, default=0)
 
     def _choice(self, part: NeedPart, path: Path, area: Area, state: PlacementState) -> PlacementState | None:
         """Places the cheapest children first, until there are enough."""
@@ -369,10 +366,5 @@ def _ordinals(area: Area, state: PlacementState) -> Iterator[Area]:
     """Yields one node of a class for each way that its nodes are filled."""
     index = area.classes[0]
     starts = [nodes.start for nodes in state.bins_of(index) or ()] or [0]
-    for start in starts:
-        single = Area(area.counts, area.classes, single=True)
-        single.ordinal = start if area.ordinal is None else area.ordinal
-        single.shaped = area.shaped
-        yield single
-        if area.ordinal is not None:
-            return
+    for start in starts if area.ordinal is None else (area.ordinal,):
+        yield area.node(start)

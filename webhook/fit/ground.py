@@ -119,6 +119,12 @@ class Area:
         self.shaped: dict[int, list[int]] | None = None
         self.inner: dict[Any, Any] = {}
 
+    def node(self, ordinal: int) -> Area:
+        """Returns the node with that number, where the area is of one class."""
+        area = Area(self.counts, self.classes, single=True)
+        area.ordinal, area.shaped = ordinal, self.shaped
+        return area
+
 
 class Ground:
     """The shapes, the kinds, and how many pods of each kind an empty node of each shape takes (`floors`)."""

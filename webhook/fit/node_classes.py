@@ -129,7 +129,6 @@ class NodeTraits(NamedTuple):
 
     @property
     def named_nodes(self) -> frozenset[str]:
-        """The names of nodes that a role reads."""
         names = {eligibility.node_name for _, eligibility in self.roles if eligibility.node_name is not None}
         for requirement in self._requirements:
             if requirement.field:
@@ -137,7 +136,6 @@ class NodeTraits(NamedTuple):
         return frozenset(names)
 
     def named_values(self, key: str) -> frozenset[str]:
-        """Returns the values of a label that a role names."""
         values = {value for _, eligibility in self.roles for label, value in eligibility.selector if label == key}
         for requirement in self._requirements:
             if requirement.key == key and not requirement.field:
@@ -146,7 +144,6 @@ class NodeTraits(NamedTuple):
 
 
 def traits_of(packing: Packing) -> NodeTraits:
-    """Returns what all sets of a packing ask of nodes."""
     roles: dict[tuple[str, Eligibility], PackingRole] = {}
     partitions: dict[int, Partition] = {}
     for need in _needs(packing.sets):
@@ -234,7 +231,12 @@ class NodeView:
         self._compared = traits.compared
         self._by_memory = frozenset(by_memory)
         self._named_nodes = traits.named_nodes
-        self._domains = _domains_of(traits)
+        domains_by_node: dict[str, list[tuple[int, str]]] = {}
+        for index, members in enumerate(traits.members):
+            for domain, node_names in members.value.items():
+                for node_name in node_names:
+                    domains_by_node.setdefault(node_name, []).append((index, domain))
+        self._domains = {name: tuple(sorted(domains)) for name, domains in domains_by_node.items()}
         self._by_eligibility: dict[Eligibility, set[str]] = {}
         for name, eligibility in traits.roles:
             self._by_eligibility.setdefault(eligibility, set()).add(name)
@@ -478,16 +480,6 @@ def _picked(places: list[int]) -> Callable[[tuple[str | None, ...]], tuple[str |
     return itemgetter(*places)
 
 
-def _domains_of(traits: NodeTraits) -> dict[str, tuple[tuple[int, str], ...]]:
-    by_node: dict[str, list[tuple[int, str]]] = {}
-    for index, members in enumerate(traits.members):
-        domains: Mapping[str, frozenset[str]] = members.value
-        for domain, names in domains.items():
-            for name in names:
-                by_node.setdefault(name, []).append((index, domain))
-    return {name: tuple(sorted(domains)) for name, domains in by_node.items()}
-
-
 # A gang that names more label keys of nodes is not judged by nodes: the work is bounded.
 _MOST_KEYS = 24
 # Nor is one that has too many roles for as many classes of nodes.
@@ -573,26 +565,24 @@ class _KeptRoom:
         return self._view.weight + len(self._room.classes) * len(self._room.memo)
 
     def room(self, nodes: Nodes) -> Room:
-        if nodes.revision != self._revision:
-            room = self._new_room(nodes)
-            if room != self._room:
-                self._room = room
-            self._revision = nodes.revision
-        return self._room
-
-    def _new_room(self, nodes: Nodes) -> Room:
+        if nodes.revision == self._revision:
+            return self._room
         node_classes = self._view.classes(nodes)
+        classes = (*(node_classes or ()), *self._future)
         if node_classes is None:
-            return Room((), unknown="the pods of the gang differ too much", too_large=True)
-        classes = (*node_classes, *self._future)
-        if len(classes) * len(self._traits.roles) > _MOST_PAIRS:
-            return Room((), unknown="the nodes differ too much for a gang of so many roles", too_large=True)
-        unsure = _unsure(classes, self._view.stopped, nodes, self._traits, self._around)
-        return Room(classes, self._around.grows, unsure=frozenset(unsure))
+            room = Room((), unknown="the pods of the gang differ too much", too_large=True)
+        elif len(classes) * len(self._traits.roles) > _MOST_PAIRS:
+            room = Room((), unknown="the nodes differ too much for a gang of so many roles", too_large=True)
+        else:
+            unsure = _unsure(classes, self._view.stopped, nodes, self._traits, self._around)
+            room = Room(classes, self._around.grows, unsure=frozenset(unsure))
+        self._revision = nodes.revision
+        if room != self._room:
+            self._room = room
+        return self._room
 
 
 def _future_nodes(template: NodeTemplate, traits: NodeTraits, around: RoomConditions) -> NodeClass:
-    """Returns the class of the nodes that a node group of the configuration may get."""
     # It has no ResourceSlice yet, and the configuration does not tell its devices.
     devices = around.devices_of("")
     amounts = template_amounts(template)

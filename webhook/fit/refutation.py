@@ -142,19 +142,14 @@ def _usable_on(shape: int, mask: int, k: int, ground: Ground) -> int:
         return max(request * floor for request, floor, _ in pods)
     everything = sum(request * floor for request, floor, _ in pods)
     if k < 0:
-        return min(everything, _most_pods(shape, [kind for _, _, kind in pods], ground))
+        # Of each resource at least the smallest request is used.
+        most = everything
+        for resource, have in enumerate(ground.shapes[shape].capacity):
+            smallest = min((ground.requests[kind][resource] for _, _, kind in pods), default=0)
+            most = min(most, have // smallest) if smallest else most
+        return most
     capacity = ground.shapes[shape].capacity[k]
     return everything if everything <= capacity else _reachable(pods, capacity)
-
-
-def _most_pods(shape: int, kinds: list[int], ground: Ground) -> int:
-    """Returns how many pods of some kinds a node can have: of each resource at least the smallest request is used."""
-    most = sum(ground.floors[shape][kind] for kind in kinds)
-    for k, have in enumerate(ground.shapes[shape].capacity):
-        smallest = min((ground.requests[kind][k] for kind in kinds), default=0)
-        if smallest:
-            most = min(most, have // smallest)
-    return most
 
 
 def _reachable(pods: list[tuple[int, int, int]], capacity: int) -> int:
@@ -299,13 +294,9 @@ class Refuter:
             return most
         self.budget.spend(1)
         floors, totals = self.ground.floors_in(area), self.ground.totals_in(area)
-        for pods, floor in zip(part.vector, floors, strict=True):
-            if pods:
-                most = min(most, floor // pods)
-        for needed, there in zip(part.sums, totals, strict=True):
-            if needed:
-                most = min(most, there // needed)
-        return most
+        rooms = [floor // pods for pods, floor in zip(part.vector, floors, strict=True) if pods]
+        rooms += [there // needed for needed, there in zip(part.sums, totals, strict=True) if needed]
+        return min([most, *rooms])
 
     def _choice_refused(self, part: NeedPart, area: Area) -> Refusal | None:
         dead, first = [], None

@@ -31,7 +31,7 @@ from webhook.backends.kai.keys import KaiSettings
 from webhook.backends.queues import leaves, limits_of, path_of, place_of
 from webhook.backends.topologies import NoTopology, UnknownTopology
 from webhook.fit.ceilings import MOST_TRIED, Counted, allows
-from webhook.fit.gang_shapes import GangShape, MemberShape
+from webhook.fit.gang_shapes import GangShape
 from webhook.fit.packing import (
     KAI,
     Ceiling,
@@ -67,8 +67,8 @@ from webhook.model.topology_tree import TopologyDrift
 from webhook.validators.gang_scheduler import Limit
 from webhook.validators.registry import collect
 from webhook.workloads.jobset import JobSet
-from webhook.workloads.opted_in_gang import KAI_REQUIRED, KAI_TOPOLOGY, has_foreign_gang
-from webhook.workloads.opted_in_workload import OptedInWorkload, Part, SchedulerGroups
+from webhook.workloads.opted_in_gang import KAI_REQUIRED, KAI_TOPOLOGY, OptedInGang, has_foreign_gang
+from webhook.workloads.opted_in_workload import OptedInWorkload, SchedulerGroups
 
 _LEVEL = depends("a KAI Topology that has the domain among its levels")
 CAPABILITIES: CapabilityTable = {
@@ -96,7 +96,7 @@ _MOST_FAULTS = 3
 def packing_of(shape: GangShape, roles: Roles, version: Version | None, facts: ClusterFacts) -> Packing:
     domains = _Domains(facts)
     if shape.opted_in is not None:
-        packing = _grouped(shape, roles, version, domains)
+        packing = _grouped(shape, shape.opted_in, roles, version, domains)
     else:
         binding = shape.topology_name
         packing = pack_together(shape, roles, lambda key, at: domains.binding_partition(binding, key, at))
@@ -149,34 +149,34 @@ class _Domains:
         return partition
 
 
-def _grouped(shape: GangShape, roles: Roles, version: Version | None, domains: _Domains) -> Packing:
-    workload = None if shape.opted_in is None else shape.opted_in.workload
-    within = domains.annotated_partition({} if workload is None else podgrouper.annotations_of(workload))
+def _grouped(shape: GangShape, gang: OptedInGang, roles: Roles, version: Version | None, domains: _Domains) -> Packing:
+    workload = gang.workload
+    within = domains.annotated_partition(podgrouper.annotations_of(workload))
     trees = version is None or version >= podgrouper.TREES
-    grouping = None if workload is None else podgrouper.grouping_of(workload, trees=trees)
+    grouping = podgrouper.grouping_of(workload, trees=trees)
     if grouping is not None and (faults := [*grouping.errors, *grouping.unreachable]):
         return Packing((), unknown=tuple(f"{fault.at}: {fault.why}" for fault in faults[:_MOST_FAULTS]))
     if isinstance(workload, JobSet):
-        return _job_set_packing(shape, workload, roles, version, domains)
+        return _job_set_packing(shape, gang, workload, roles, version, domains)
     minimums = {} if grouping is None else grouping.minimums
     needs: list[Need] = []
     for member in shape.needed:
-        part = _first_part(member, shape)
+        part = next(iter(gang.parts.get(member.part, ())), None)
         count = member.minimum if part is None else minimums.get(part.place, member.minimum)
         if part is not None and member.minimum < part.needed:
             # Kueue may start the workload with fewer pods.
             count = min(count, member.minimum)
         if count > 0:
             # Podgrouper reads the level of a leaf from Ray's templates.
-            reads_pods = workload is not None and podgrouper.reads_pods(workload)
-            level = domains.annotated_partition(member.template.annotations if reads_pods else {})
+            annotations = member.template.annotations if podgrouper.reads_pods(workload) else {}
+            level = domains.annotated_partition(annotations)
             needs.append(PodsNeed(roles.role_of(member), count, level))
     packing = _together(shape, needs, len(needs), within)
     return packing if grouping is None else replace(packing, left_out=(*packing.left_out, *grouping.unsure))
 
 
 def _job_set_packing(
-    shape: GangShape, workload: JobSet, roles: Roles, version: Version | None, domains: _Domains
+    shape: GangShape, gang: OptedInGang, workload: JobSet, roles: Roles, version: Version | None, domains: _Domains
 ) -> Packing:
     """Returns what the group of a JobSet places together: of its replicated Jobs all, or as many as an annotation says;
     of each of these all Jobs, with the pods of each.
@@ -185,9 +185,8 @@ def _job_set_packing(
     if (version is None or version >= podgrouper.TREES) and needed is not None and needed > first:
         why = f"KAI's group needs {needed} of the replicated Jobs at once, and {first} have pods before another one ran"
         return Packing((), unknown=(why,))
-    stated = _minimum(podgrouper.annotations_of(workload), None)
-    members = () if shape.opted_in is None else shape.opted_in.members
-    left_out_members = sum(member.min_replicas > 0 for member in members) - len(shape.needed)
+    stated = _minimum(podgrouper.annotations_of(workload))
+    left_out_members = sum(member.min_replicas > 0 for member in gang.members) - len(shape.needed)
     if version is not None and version < podgrouper.TREES:
         if left_out_members:
             # The pods count together, and any of them. So those that are left out may be enough.
@@ -201,11 +200,11 @@ def _job_set_packing(
     of_jobs = {part.name: mapping(workload.job_metadata(index)) for index, part in enumerate(workload.parts)}
     needs, left_out = [], False
     for member in shape.needed:
-        part = _first_part(member, shape)
+        part = next(iter(gang.parts.get(member.part, ())), None)
         # Without its replicated Job nothing is known but that there are pods.
         each = 1 if part is None else max(part.each, 1)
         annotations = {} if part is None else mapping(of_jobs.get(part.name, {}).get("annotations"))
-        pods = min(_minimum(annotations, None) or each, each)
+        pods = min(_minimum(annotations) or each, each)
         jobs = 1 if part is None else member.minimum // each
         within = domains.annotated_partition(annotations)
         if within is None or jobs > _MOST_LISTED:
@@ -224,12 +223,6 @@ def _job_set_packing(
     return packing
 
 
-def _first_part(member: MemberShape, shape: GangShape) -> Part | None:
-    """Returns the part that a member's pods are of. Stored pods do not have its name as their role."""
-    parts = () if shape.opted_in is None else shape.opted_in.parts.get(member.part, ())
-    return next(iter(parts), None)
-
-
 def _together(shape: GangShape, needs: list[Need], count: int, within: Partition | None) -> Packing:
     if not needs:
         return Packing((), left_out=shape.left_out)
@@ -237,11 +230,11 @@ def _together(shape: GangShape, needs: list[Need], count: int, within: Partition
     return Packing((group,), left_out=shape.left_out)
 
 
-def _minimum(annotations: Mapping[str, Any], default: int | None) -> int | None:
+def _minimum(annotations: Mapping[str, Any]) -> int | None:
     """Returns the minimum that annotations state; one pod if that cannot be read."""
     stated = text(annotations.get(keys.ANNOTATION_MINIMUM))
     if stated is None:
-        return default
+        return None
     if not (stated.isascii() and stated.isdigit()) or len(stated) > _MOST_DIGITS:
         return 1
     return max(int(stated), 1)
