@@ -326,10 +326,7 @@ COSCHEDULING = PodReading()
 KOORDINATOR = PodReading(RequestRules(unsure=_OF_KOORDINATOR))
 # KAI has neither pod-level resources nor topology spread.
 KAI = PodReading(
-    RequestRules(pod_level=False, kai_gpus=True),
-    spread=False,
-    gpus_by_claims=True,
-    devices_by_class=False,
+    RequestRules(pod_level=False, kai_gpus=True), spread=False, gpus_by_claims=True, devices_by_class=False
 )
 # Each of Volcano's predicates can be switched off in its configuration. These are on as it is installed. Its list of
 # nodes with anti-affinity is made when a session starts (pkg/scheduler/plugins/util/k8s/snapshot.go, NewSnapshot).

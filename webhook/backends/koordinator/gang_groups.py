@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
@@ -301,14 +301,14 @@ def _prefixed(settings: Mapping[str, str] | None) -> dict[str, str]:
 
 
 AT = ANNOTATIONS / keys.ANNOTATION_GROUPS
-GROUPS_AND_PODS = (keys.POD_GROUPS, JUDGED_PODS)
+# A rule about PodGroups, and about pods that state the settings of their gang.
+gang_rule = partial(rule, kinds=(keys.POD_GROUPS, JUDGED_PODS))
 # At most this many members of a gang are looked up and compared.
 MOST_MEMBERS = 32
 
 
-@rule(
+@gang_rule(
     "koordinator/gang-groups-unread",
-    kinds=GROUPS_AND_PODS,
     membership=True,
     passes=Example(pod_group("leader", settings={"groups": '["default/leader"]'})),
     fails=Example(pod_group("leader", settings={"groups": "default/leader,default/worker"})),
@@ -331,9 +331,8 @@ def groups_unreadable(stored: StoredObject, _: RuleContext) -> Results:
         yield Finding(at=AT, value=written, why=why, remedy=remedy)
 
 
-@rule(
+@gang_rule(
     "koordinator/gang-groups-member",
-    kinds=GROUPS_AND_PODS,
     membership=True,
     passes=Example(
         pod_group("leader", "leader", "worker"), facts=pod_group_cluster(pod_group("worker", "leader", "worker"))
@@ -357,9 +356,8 @@ def _unresolvable(stored: StoredObject) -> Iterator[str]:
     return (member for member in _listed(stored) if key_of_gang(member) is None)
 
 
-@rule(
+@gang_rule(
     "koordinator/gang-groups-itself",
-    kinds=GROUPS_AND_PODS,
     membership=True,
     passes=Example(annotated_pod(groups='["default/worker"]'), facts=pod_group_cluster()),
     fails=Example(pod_group("leader", "worker"), facts=pod_group_cluster(pod_group("worker", "worker"))),
@@ -377,9 +375,8 @@ def groups_itself(stored: StoredObject, _: RuleContext) -> Results:
         yield Finding(at=AT, value=itself, why=why, remedy=remedy)
 
 
-@rule(
+@gang_rule(
     "koordinator/gang-groups-twice",
-    kinds=GROUPS_AND_PODS,
     default=Action.WARN,
     membership=True,
     passes=Example(pod_group("leader", "leader")),
@@ -401,9 +398,8 @@ def groups_twice(stored: StoredObject, _: RuleContext) -> Results:
         seen.add(member)
 
 
-@rule(
+@gang_rule(
     "koordinator/gang-groups-differ",
-    kinds=GROUPS_AND_PODS,
     membership=True,
     passes=Example(
         pod_group("leader", "leader", "worker"), facts=pod_group_cluster(pod_group("worker", "worker", "leader"))
