@@ -117,7 +117,6 @@ def multi_node_nvlink(
     facts: ClusterFacts = NO_FACTS,
     config: Mapping[str, Any] | None = None,
 ) -> Rule:
-    """Returns the rule of a scheduler that cannot keep a multi-node NVLink group together."""
     asking = {"grove.io/mnnvl-group": "train"}
     gpus = {"nvidia.com/gpu": "8"}
     on_gpus = clique("worker", requests=gpus)
@@ -158,7 +157,6 @@ def opted_in_alone(  # noqa: PLR0913 - the declaration of a rule is one flat lis
 
 
 def resource_claims(id: str, table: Table, documentation: str) -> Rule:
-    """Returns the rule of a scheduler that does not plan resource claims."""
     claims = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]}
     return capability_rule(
         id,
@@ -171,7 +169,6 @@ def resource_claims(id: str, table: Table, documentation: str) -> Rule:
 
 
 def opted_in_resource_claims(id: str, documentation: str, *, scheduler: str) -> Rule:
-    """Returns the rule about resource claims in the pod templates of opted-in workloads."""
 
     def check(workload: OptedInWorkload, _: Context[Any]) -> Results:
         for part in workload.distinct_parts:
@@ -212,7 +209,6 @@ def claimed_pods(id: str, source: str, **claim: Mapping[str, str]) -> Rule:
 
 
 def priority_class(id: str, documentation: str, *, why: str) -> Rule:
-    """Returns the rule about a PodCliqueSet whose PriorityClass does not exist."""
 
     def check(workload: PodCliqueSet, context: Context[Any]) -> Results:
         path, name = SPEC / "template" / "priorityClassName", workload.priority_class

@@ -50,7 +50,6 @@ Q = TypeVar("Q", bound=Queue)
 
 
 def children_of(name: str, queues: Mapping[str, Q]) -> dict[str, Q]:
-    """Returns the queues directly below a queue."""
     if isinstance(queues, QueueTree):
         return {other: queues[other] for other in queues.having(name)}
     return {other: queue for other, queue in queues.items() if queue.parent == name}
@@ -216,7 +215,6 @@ def judge_named(uses: Sequence[Use], context: Context[Any], judge: Judge, place:
 
 
 def opted_in_queue(id: str, documentation: str, *, keys: Keys, judge: Judge, passes: Example, fails: Example) -> Rule:
-    """Returns the rule about the queue of an opted-in workload."""
 
     def check(workload: OptedInWorkload, context: Context[Any]) -> Results:
         uses = shared_checks.name_uses(workload, keys(context), keys(context))

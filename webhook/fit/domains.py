@@ -256,7 +256,6 @@ def drop_children(part: NeedPart, dead: frozenset[int], ground: Ground) -> NeedP
 
 
 def partitions_below(part: NeedPart) -> list[Partition]:
-    """Returns the different partitions that the part's descendants name."""
     partitions: dict[Any, Partition] = {}
     for descendant in _descendants(part):
         if descendant.within is not None:
@@ -365,7 +364,6 @@ class DomainRoom:
 
     @property
     def called(self) -> str:
-        """What messages call it: "rack r7"."""
         return f"{self.partition} {self.name}" if self.partition else self.name
 
 
@@ -393,7 +391,6 @@ def sort_for_table(resources: Iterable[str]) -> list[str]:
 
 
 def requested_resources(packing: Packing) -> frozenset[str]:
-    """Returns the resources that a pod of the gang requests, and the pod slots."""
     return frozenset(
         resource for role in roles_of(packing.sets) for resource, amount in role.pods.request.items() if amount
     )

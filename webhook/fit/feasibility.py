@@ -8,6 +8,7 @@ use, other gangs that wait, volumes, or devices of DRA in use, so a gang may sti
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -217,7 +218,6 @@ class _Trial:
         return ""
 
     def broader(self) -> str:
-        """Returns the broader domain, or none, with which the gang fits."""
         for partition in _partitions(self.need):
             broader = partition.broader
             if broader is not None and self._fits(_replace_partition(self.need, partition, broader)):
@@ -452,7 +452,6 @@ class Usage(NamedTuple):
 
     @classmethod
     def from_facts(cls, facts: ClusterFacts, counted: Callable[[str, int], PodAmounts] = stated_amounts) -> Usage:
-        """Returns what is used, by the facts of a cluster whose pods on nodes are known."""
         nodes = (facts.nodes or {}).values()
         return cls(
             facts.node_pods or NodePods(),
@@ -519,9 +518,9 @@ def now_of(packing: Packing, room: Room, usage: Usage, gang: ObjectKey, steps: i
     return replace(now, leaving=_leaving(_nodes_only(packing), room, usage, gang, nearest, steps))
 
 
-def room_now(packing: Packing, room: Room, usage: Usage, gang: ObjectKey, steps: int = STEPS) -> RoomEstimate:
+def room_now(packing: Packing, room: Room, usage: Usage, gang: ObjectKey) -> RoomEstimate:
     """Returns the estimate without who would have to go: that takes a judgement for each of them."""
-    return _estimate(packing, room, usage, gang, steps)[0]
+    return _estimate(packing, room, usage, gang, STEPS)[0]
 
 
 def _estimate(
@@ -587,14 +586,8 @@ def _smallest(running: Sequence[ObjectKey], enough: Callable[[Sequence[ObjectKey
     alone = next((gang for gang in running[: -_MOST_ALONE - 1 : -1] if enough([gang])), None)
     if alone is not None:
         return [alone]
-    low, high = 1, len(running)
-    while low < high:
-        middle = (low + high) // 2
-        if enough(running[:middle]):
-            high = middle
-        else:
-            low = middle + 1
-    chosen = list(running[:high])
+    fewer = range(1, len(running))
+    chosen = list(running[: bisect_left(fewer, True, key=lambda count: enough(running[:count])) + 1])
     for gang in list(chosen):
         others = [other for other in chosen if other != gang]
         if enough(others):

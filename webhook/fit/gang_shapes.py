@@ -304,7 +304,6 @@ class _SetShapes:
         }
 
     def shapes(self) -> Iterator[GangShape]:
-        """Yields them, up to a limit."""
         workload = self._workload
         groups = workload.groups_with_cliques()
         members = [self._member(clique, clique.name, 1) for clique in workload.cliques if clique.group is None]

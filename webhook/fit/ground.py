@@ -31,7 +31,6 @@ class Conflicts(NamedTuple):
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The label keys that conflicts are about."""
         return tuple(sorted({*self.apart, *self.most}))
 
 
@@ -188,7 +187,6 @@ class Ground:
         return area.totals
 
     def shaped_in(self, area: Area) -> dict[int, list[int]]:
-        """Returns the classes of an area by shape."""
         if area.shaped is None:
             area.shaped = {}
             for index in area.classes:

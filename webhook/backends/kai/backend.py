@@ -123,7 +123,7 @@ class _Domains:
         names = {} if topology_binding is None else {level: domain for domain, level in topology_binding.keys.items()}
         return self._partition(levels, key, at, names)
 
-    def annotated_partition(self, annotations: Mapping[str, Any], at: FieldPath | None = None) -> Partition | None:
+    def annotated_partition(self, annotations: Mapping[str, Any]) -> Partition | None:
         """Returns the domains that annotations require, or None. KAI ignores a level without a Topology."""
         level, topology = text(annotations.get(KAI_REQUIRED)), text(annotations.get(KAI_TOPOLOGY))
         if not level or not topology:
@@ -131,7 +131,7 @@ class _Domains:
         levels = (self._facts.kai_topologies or {}).get(topology, ())
         aliases = levels.aliases if isinstance(levels, KaiLevels) else {}
         names = {label: alias for alias, label in aliases.items()}
-        return self._partition(levels, aliases.get(level, level), at, names)
+        return self._partition(levels, aliases.get(level, level), None, names)
 
     def _partition(
         self, levels: tuple[str, ...], key: str, at: FieldPath | None, names: Mapping[str, str]

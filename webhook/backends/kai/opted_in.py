@@ -307,7 +307,6 @@ def pods_created_later(workload: OptedInWorkload, context: RuleContext) -> Resul
 
 
 def _waits_for_all_pods(workload: OptedInWorkload, context: RuleContext) -> bool:
-    """Returns whether podgrouper waits for all pods of a Job, or of a group."""
     if isinstance(workload, LeaderWorkerSet):
         # Until the leader is on a node, podgrouper waits only for the leader.
         return text(workload.spec.get("startupPolicy")) != "LeaderReady"
@@ -430,8 +429,8 @@ _LEVELS = ClusterFacts(kai_topologies={"dc": KaiLevels((_ZONE, _RACK), {})})
 _FACTS = replace(runtimes(), kai_topologies=_LEVELS.kai_topologies)
 
 
-def _near(topology: str = "dc", level: str = _RACK) -> dict[str, str]:
-    return {KAI_TOPOLOGY: topology, KAI_REQUIRED: level}
+def _near(topology: str = "dc") -> dict[str, str]:
+    return {KAI_TOPOLOGY: topology, KAI_REQUIRED: _RACK}
 
 
 def _read_by_podgrouper(workload: OptedInWorkload, context: RuleContext) -> OptedInWorkload | None:

@@ -135,7 +135,6 @@ def holders_of(workload: OptedInWorkload) -> tuple[OptedInWorkload, ...]:
 
 
 def annotations_of(workload: OptedInWorkload) -> Mapping[str, Any]:
-    """Returns the annotations that podgrouper reads of a workload."""
     return {key: value for holder in reversed(holders_of(workload)) for key, value in holder.annotations.items()}
 
 
@@ -421,7 +420,6 @@ def _leaves(workload: OptedInWorkload, part: Part, grouping: PodGrouping) -> Ite
 
 
 def _size(part: Part) -> int | None:
-    """Returns the pods of a segment of workers, if podgrouper makes segments."""
     size = int32(text(part.template.annotations.get(keys.ANNOTATION_SEGMENT)) or "")
     return size if size is not None and size > 0 and part.pods <= size * _MOST_SEGMENTS and part.pods > 0 else None
 

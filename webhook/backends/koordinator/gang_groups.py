@@ -83,6 +83,11 @@ def has_gang_settings(stored: StoredObject) -> bool:
     return reference is not None and not reference.by_label and is_scheduled_here(stored)
 
 
+def gang_setting(stored: StoredObject, key: str) -> str | None:
+    """Returns the value of an annotation that koord-scheduler reads; None if it is missing or empty."""
+    return text(stored.annotations.get(key)) if has_gang_settings(stored) else None
+
+
 def gang_id_of(stored: StoredObject) -> str:
     """Returns the id of an object's gang; empty if the gang has no name yet."""
     if stored.kind == keys.POD_GROUP.kind:
@@ -320,7 +325,7 @@ def groups_unreadable(stored: StoredObject, _: RuleContext) -> Results:
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/util/gang_helper.go
     (`StringToGangGroupSlice`) and core/gang.go (`tryInitByPodGroup`), v1.8.0.
     """
-    written = _written(stored)
+    written = gang_setting(stored, keys.ANNOTATION_GROUPS)
     if written is None:
         return
     try:
@@ -429,7 +434,8 @@ def groups_differ(stored: StoredObject, context: RuleContext) -> Results:
     if (key := nearest_gang(stored, others)) is not None:
         why = f"PodGroup {gang_id(key)} has another list, so one of the two starts without the other"
         remedy = "set the same list, with this gang, on every member; recreate members that have another list"
-        yield Finding(at=AT, value=_written(stored), why=why, remedy=remedy, at_most=most_action(stored, key))
+        written = gang_setting(stored, keys.ANNOTATION_GROUPS)
+        yield Finding(at=AT, value=written, why=why, remedy=remedy, at_most=most_action(stored, key))
         return
     if any(key != stored.key and pod_groups[key].groups != group for key in pod_groups.too_long(stored.key[0])):
         yield Unjudged(AT, "the PodGroups of the namespace with lists that are too long to keep")
@@ -507,10 +513,6 @@ def nearest_gang(stored: StoredObject, others: Iterable[ObjectKey]) -> ObjectKey
 def most_action(stored: StoredObject, cause: ObjectKey) -> Action:
     """Returns the strongest action because of `cause`: an object is never refused because of another namespace."""
     return Action.DENY if cause[0] == stored.key[0] else Action.WARN
-
-
-def _written(stored: StoredObject) -> str | None:
-    return text(stored.annotations.get(keys.ANNOTATION_GROUPS)) if has_gang_settings(stored) else None
 
 
 def _listed(stored: StoredObject) -> tuple[str, ...]:

@@ -71,7 +71,6 @@ def only_waiting(workload: PodCliqueSet, context: RuleContext) -> Results:
 
 
 def judge_match_policy(context: RuleContext, pod: str) -> Results:
-    """Yields the problem of the profile's matchPolicy, for a workload in which single pods are replaced."""
     if context.settings.matchPolicy == keys.ONLY_WAITING:
         why = f"the profile has matchPolicy {keys.ONLY_WAITING}, so {pod} would never bind"
         remedy = "set the profile's matchPolicy to waiting-and-running"
@@ -183,7 +182,6 @@ def gpu_share(pod: PodTemplate, _: RuleContext) -> Results:
 
 
 def share_faults(template: PodTemplate) -> Iterator[Finding]:
-    """Yields one finding for each container with shares of GPUs that Koordinator refuses."""
     if keys.KOORDINATOR_GPUS.isdisjoint(template.resources):
         return
     for index, container in enumerate(sequence(template.spec.get("containers"))):

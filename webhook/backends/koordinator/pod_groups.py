@@ -20,6 +20,7 @@ from webhook.backends.koordinator.gang_groups import (
     annotated_pod,
     gang_reference,
     gang_rule,
+    gang_setting,
     gather,
     has_gang_settings,
     is_scheduled_here,
@@ -71,7 +72,7 @@ def mode(stored: StoredObject, _: RuleContext) -> Results:
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go (`tryInitByPodGroup`,
     `tryInitByPodConfig`), v1.8.0.
     """
-    written = _annotation(stored, keys.ANNOTATION_MODE)
+    written = gang_setting(stored, keys.ANNOTATION_MODE)
     if written is not None and written not in keys.MODES:
         why = "koord-scheduler does not know this mode and uses Strict"
         remedy = f"set it to {_choice(keys.MODES)}, spelled exactly like this"
@@ -120,7 +121,7 @@ def match_policy_alias(stored: StoredObject, _: RuleContext) -> Results:
     Source: koordinator-sh/koordinator, apis/extension/coscheduling.go (`GetGangMatchPolicy`), v1.7.0 and newer.
     """
     first, second = (
-        _annotation(stored, key) for key in (keys.ANNOTATION_MATCH_POLICY, keys.ANNOTATION_MATCH_POLICY_ALIAS)
+        gang_setting(stored, key) for key in (keys.ANNOTATION_MATCH_POLICY, keys.ANNOTATION_MATCH_POLICY_ALIAS)
     )
     if first is not None and second is not None and first != second:
         why = f"koord-scheduler ignores it, because {keys.ANNOTATION_MATCH_POLICY} is set too, to {_cut(first)}"
@@ -174,7 +175,7 @@ def total_number(stored: StoredObject, _: RuleContext) -> Results:
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go, apis/extension/coscheduling.go
     (`GetGangTotalNum`: Go's strconv.ParseInt in base 10), v1.4.0 to v1.8.0.
     """
-    written = _annotation(stored, keys.ANNOTATION_TOTAL_NUMBER)
+    written = gang_setting(stored, keys.ANNOTATION_TOTAL_NUMBER)
     if written is None:
         return
     at, total = ANNOTATIONS / keys.ANNOTATION_TOTAL_NUMBER, int32(written)
@@ -201,7 +202,7 @@ def waiting_time(stored: StoredObject, _: RuleContext) -> Results:
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go (`tryInitByPodConfig`),
     apis/extension/coscheduling.go (`GetGangWaitTime`: Go's time.ParseDuration), v1.8.0.
     """
-    written = _annotation(stored, keys.ANNOTATION_WAITING_TIME)
+    written = gang_setting(stored, keys.ANNOTATION_WAITING_TIME)
     if written is None:
         return
     waits = nanoseconds(written)
@@ -233,11 +234,6 @@ def timeout(stored: StoredObject, _: RuleContext) -> Results:
             )
 
 
-def _annotation(stored: StoredObject, key: str) -> str | None:
-    """Returns the value of an annotation that koord-scheduler reads; None if it is missing or empty."""
-    return text(stored.annotations.get(key)) if has_gang_settings(stored) else None
-
-
 def _minimum(stored: StoredObject) -> Iterator[tuple[FieldPath, object, int | None]]:
     """Yields the path of a gang's minimum, its written value, and the number that koord-scheduler reads from it."""
     if not has_gang_settings(stored):
@@ -261,7 +257,7 @@ def _timeout(stored: StoredObject) -> Iterator[tuple[FieldPath, object, float]]:
         seconds = integer(stored.spec.get("scheduleTimeoutSeconds")) if has_gang_settings(stored) else None
         if seconds is not None:
             yield SPEC / "scheduleTimeoutSeconds", seconds, seconds
-    elif (written := _annotation(stored, keys.ANNOTATION_WAITING_TIME)) is not None and (
+    elif (written := gang_setting(stored, keys.ANNOTATION_WAITING_TIME)) is not None and (
         waits := nanoseconds(written) or 0
     ) > 0:
         # Any fraction of a second counts as a time.
@@ -308,7 +304,7 @@ def topology_unreadable(stored: StoredObject, _: RuleContext) -> Results:
     Source: koordinator-sh/koordinator, apis/extension/network_topology.go (`GetNetworkTopologySpec`) and
     pkg/scheduler/plugins/coscheduling/core/gang.go, v1.8.0.
     """
-    written = _written(stored)
+    written = gang_setting(stored, keys.ANNOTATION_TOPOLOGY)
     if written is None:
         return
     try:
@@ -362,7 +358,9 @@ def topology_unavailable(stored: StoredObject, context: RuleContext) -> Results:
     if reason is not None:
         remedy = "remove the annotation, or set up the scheduler's topology"
         absent = THE_TOPOLOGY if context.facts.network_topologies is not None else None
-        yield Finding(at=AT, value=_written(stored), why=reason, remedy=remedy, absent=absent)
+        yield Finding(
+            at=AT, value=gang_setting(stored, keys.ANNOTATION_TOPOLOGY), why=reason, remedy=remedy, absent=absent
+        )
     elif is_topology_unknown(context.facts):
         yield Unjudged(AT, "the ClusterNetworkTopology", part="network_topologies")
 
@@ -419,7 +417,7 @@ def topology_differs(stored: StoredObject, context: RuleContext) -> Results:
     pod_groups = context.facts.koordinator_pod_groups
     if pod_groups is None or stored.old is not None:
         return
-    written = _written(stored)
+    written = gang_setting(stored, keys.ANNOTATION_TOPOLOGY)
     try:
         topology = None if written is None else topology_kept(read_topology(written))
     except UnreadableSetting:
@@ -434,10 +432,6 @@ def topology_differs(stored: StoredObject, context: RuleContext) -> Results:
             remedy="set the same annotation on every member",
             at_most=most_action(stored, key),
         )
-
-
-def _written(stored: StoredObject) -> str | None:
-    return text(stored.annotations.get(keys.ANNOTATION_TOPOLOGY)) if has_gang_settings(stored) else None
 
 
 def _read(stored: StoredObject) -> Topology | None:
