@@ -331,13 +331,9 @@ def job_set_before_trees(workload: OptedInWorkload, context: RuleContext) -> Res
     if not isinstance(pods, JobSet) or not _lacks_trees(context) or podgrouper.stated_minimum(pods) is not None:
         return
     if (count := sum(part.pods for part in pods.parts)) > 1:
-        yield Finding(
-            at=ANNOTATIONS / keys.ANNOTATION_MINIMUM,
-            value=None,
-            why=f"before {podgrouper.TREES} podgrouper starts the pods of a JobSet one by one",
-            remedy=f'set the annotation {keys.ANNOTATION_MINIMUM}: "{count}", '
-            'or "1" if its pods need not start together',
-        )
+        why = f"before {podgrouper.TREES} podgrouper starts the pods of a JobSet one by one"
+        remedy = f'set the annotation {keys.ANNOTATION_MINIMUM}: "{count}", or "1" if its pods need not start together'
+        yield Finding(at=ANNOTATIONS / keys.ANNOTATION_MINIMUM, value=None, why=why, remedy=remedy)
 
 
 @owner_rule(

@@ -494,13 +494,10 @@ def member_missing(stored: StoredObject, context: RuleContext) -> Results:
             yield Unjudged(AT, "the other PodGroups of the gang group", part="koordinator_pod_groups")
             return
         if key not in pod_groups:
-            yield Finding(
-                at=AT,
-                value=gang_id(key),
-                why="this PodGroup does not exist yet, and all members wait for it",
-                remedy="create it, or remove it from every list",
-                absent=Needed("koordinator_pod_groups", key),
-            )
+            value = gang_id(key)
+            why = "this PodGroup does not exist yet, and all members wait for it"
+            remedy = "create it, or remove it from every list"
+            yield Finding(at=AT, value=value, why=why, remedy=remedy, absent=Needed("koordinator_pod_groups", key))
             return
 
 

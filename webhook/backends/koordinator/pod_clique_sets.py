@@ -240,12 +240,10 @@ def reserve_pod(pod: PodTemplate, _: RuleContext) -> Results:
     Source: koordinator-sh/koordinator, pkg/webhook/pod/validating/verify_annotations.go.
     """
     if keys.ANNOTATION_RESERVE_POD in pod.annotations:
-        yield Finding(
-            at=pod.annotations_path / keys.ANNOTATION_RESERVE_POD,
-            value=pod.annotations[keys.ANNOTATION_RESERVE_POD],
-            why="koord-manager refuses every pod with this annotation",
-            remedy="remove the annotation",
-        )
+        at = pod.annotations_path / keys.ANNOTATION_RESERVE_POD
+        why = "koord-manager refuses every pod with this annotation"
+        remedy = "remove the annotation"
+        yield Finding(at=at, value=pod.annotations[keys.ANNOTATION_RESERVE_POD], why=why, remedy=remedy)
 
 
 disruption_ignored = families.pods_are_taken_singly(
