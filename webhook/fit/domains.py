@@ -13,7 +13,18 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from webhook.fit.ground import Area, Ground
-from webhook.fit.packing import OWN_VALUE, GroupNeed, Need, NodeClass, Packing, PackingRole, Partition, PodsNeed, Room
+from webhook.fit.packing import (
+    OWN_VALUE,
+    GroupNeed,
+    Need,
+    NodeClass,
+    Packing,
+    PackingRole,
+    Partition,
+    PodsNeed,
+    Room,
+    all_needs,
+)
 
 
 class DomainMembership(NamedTuple):
@@ -370,18 +381,10 @@ class DomainRoom:
 def partitions_of(packing: Packing) -> tuple[Partition, ...]:
     """Returns the partitions that a gang requires domains of, the outer ones first."""
     partitions: list[Partition] = []
-    for need in needs_in(packing):
+    for need in all_needs(packing.sets):
         if need.within is not None and need.within not in partitions:
             partitions.append(need.within)
     return tuple(partitions)
-
-
-def needs_in(packing: Packing) -> Iterator[Need]:
-    """Yields every need of a packing, the outer ones first."""
-    level: list[Need] = list(packing.sets)
-    while level:
-        yield from level
-        level = [child for need in level if isinstance(need, GroupNeed) for child in need.needs]
 
 
 def sort_for_table(resources: Iterable[str]) -> list[str]:

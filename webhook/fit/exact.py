@@ -105,7 +105,7 @@ class Space:
             coordinates.append(value)
         return tuple(coordinates)
 
-    def up_to(self, axis: int, value: int) -> int:
+    def bounded(self, axis: int, value: int) -> int:
         """Returns the set of vectors whose coordinate is not larger than a value."""
         if (mask := self._masks.get((axis, value))) is None:
             stride = self.strides[axis]
@@ -125,7 +125,7 @@ class Space:
             if value:
                 added = min(value, self.most[axis])
                 if added:
-                    reached &= self.up_to(axis, self.most[axis] - added)
+                    reached &= self.bounded(axis, self.most[axis] - added)
                     shift += added * self.strides[axis]
         return reached << shift
 
@@ -136,7 +136,7 @@ class Space:
             stride = self.strides[axis]
             while step <= limit:
                 # Down by 1, 2, 4 ... where the coordinate is large enough.
-                low = self.up_to(axis, min(step - 1, limit))
+                low = self.bounded(axis, min(step - 1, limit))
                 reached |= (reached & ~low) >> step * stride
                 step *= 2
         return reached
@@ -146,7 +146,7 @@ class Space:
         tops = reached
         for axis, limit in enumerate(self.most):
             if limit:
-                tops &= ~((reached >> self.strides[axis]) & self.up_to(axis, limit - 1))
+                tops &= ~((reached >> self.strides[axis]) & self.bounded(axis, limit - 1))
         while tops:
             lowest = tops & -tops
             yield self.vector(lowest.bit_length() - 1)
@@ -374,12 +374,12 @@ class Exact:
         self.budget.spend(space.steps * self.ground.kinds)
         for axis, limit in enumerate(limits):
             if limit < space.most[axis]:
-                allowed &= space.up_to(axis, limit)
+                allowed &= space.bounded(axis, limit)
         rows = self.ground.conflicts.apart.get(self.ground.keys[key], ())
         for first, row in enumerate(rows):
             for other in range(first):
                 if row >> other & 1:
-                    allowed &= space.up_to(first, 0) | space.up_to(other, 0)
+                    allowed &= space.bounded(first, 0) | space.bounded(other, 0)
         steps.reached = allowed
         return steps
 
@@ -463,7 +463,7 @@ class Exact:
             for kind in kinds:
                 most = min(inner.most[kind] - base[kind], free[kind])
                 if most < inner.most[kind]:
-                    left &= inner.up_to(kind, most)
+                    left &= inner.bounded(kind, most)
             for pods in inner.largest(left):
                 self.budget.spend(1)
                 yield (*ways, *pods)

@@ -461,7 +461,7 @@ class Usage(NamedTuple):
             counted,
         )
 
-    def by_node(self, without: Collection[ObjectKey] = ()) -> dict[str, dict[str, int]]:
+    def amounts_by_node(self, without: Collection[ObjectKey]) -> dict[str, dict[str, int]]:
         """Returns what is used on each node, without the pods of some gangs, by namespace and name."""
         used: dict[str, dict[str, int]] = {}
         gone = {pod for gang in without for pod in self.pods.pods_of_gang(*gang)}
@@ -492,7 +492,7 @@ def _lost(node: Node) -> PodAmounts:
 
 def free_room(room: Room, usage: Usage, without: Collection[ObjectKey] = ()) -> Room:
     """Returns what is free of a room, as if the pods of some gangs were gone, without nodes that are yet to come."""
-    used = usage.by_node(without)
+    used = usage.amounts_by_node(without)
     classes: list[NodeClass] = []
     for node_class in room.classes:
         if node_class.future or node_class.number is None:

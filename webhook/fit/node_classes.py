@@ -17,7 +17,6 @@ from webhook.fit.packing import (
     OWN_VALUE,
     FitSettings,
     GroupNeed,
-    Need,
     NodeClass,
     NodeTemplate,
     Packing,
@@ -25,6 +24,7 @@ from webhook.fit.packing import (
     Partition,
     PodReading,
     Room,
+    all_needs,
     growth_of,
     startup_taints,
 )
@@ -146,7 +146,7 @@ class NodeTraits(NamedTuple):
 def traits_of(packing: Packing) -> NodeTraits:
     roles: dict[tuple[str, Eligibility], PackingRole] = {}
     partitions: dict[int, Partition] = {}
-    for need in _needs(packing.sets):
+    for need in all_needs(packing.sets):
         if need.within is not None:
             partitions[id(need.within)] = need.within
         if not isinstance(need, GroupNeed):
@@ -172,18 +172,6 @@ def traits_of(packing: Packing) -> NodeTraits:
         any(role.pods.devices or role.pods.shared_devices for role in roles.values()),
         any(role.pods.spread for role in roles.values()),
     )
-
-
-def _needs(sets: tuple[Need, ...]) -> Iterator[Need]:
-    """Yields every need of a packing. Equal parts of it that are one object are read once."""
-    waiting, seen = list(sets), set[int]()
-    while waiting:
-        need = waiting.pop()
-        if id(need) not in seen:
-            seen.add(id(need))
-            yield need
-            if isinstance(need, GroupNeed):
-                waiting.extend(need.needs)
 
 
 # A gang whose roles differ more is not judged by nodes: the work is bounded. Each requirement of a role is one check on

@@ -9,7 +9,7 @@ template; a flag is only on where the scheduler surely has that part of its arit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeAlias
@@ -171,6 +171,15 @@ class GroupNeed:
 Need: TypeAlias = PodsNeed | GroupNeed
 
 
+def all_needs(sets: Iterable[Need]) -> Iterator[Need]:
+    """Yields every need, the outer ones first. Equal parts of one level that are one object are read once."""
+    level = list(sets)
+    while level:
+        yield from level
+        children = (child for need in level if isinstance(need, GroupNeed) for child in need.needs)
+        level = list({id(child): child for child in children}.values())
+
+
 class Ceiling(NamedTuple):
     """A limit on the sum of what a gang requests, whatever is used now: a quota, a queue or one above it. `amounts` has
     the limited resources only, in the units of `PodNeeds.request`. `counted` gives what one pod of a role counts
@@ -208,7 +217,7 @@ class Packing:
     on a template relies on. `witnesses` are proofs that need no node: a pod that a LimitRange refuses, a claim of too
     many devices. `unjudged` says which ceilings are left out because something about them is unknown; the others hold.
     `left_out` says what else the scheduler may want of the gang that the packing leaves out, such as a topology that
-    may be switched off: *never* holds without it, *fits* is not said.
+    may be switched off: a *never* stays valid; *fits* is not reported.
     """
 
     sets: tuple[Need, ...]

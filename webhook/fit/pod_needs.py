@@ -436,7 +436,7 @@ class PodNeeds:
     shared_devices: tuple[SharedClaimNeed, ...] = ()
     # Why something about the pod is not judged, in words. What is named here is left out of `request`.
     unjudged: tuple[str, ...] = field(default=())
-    # What the scheduler wants of the pod besides, in words: *never* holds without it, and *fits* is not said.
+    # What the scheduler wants of the pod besides, in words: a *never* stays valid; *fits* is not reported.
     left_out: tuple[str, ...] = ()
 
 

@@ -493,7 +493,8 @@ class KaiBackend(Backend[KaiSettings]):
         return gangs.topology_objects(binding)
 
     def topology_must_be_remade(self, desired: Manifest, live: Manifest) -> bool:
-        return gangs.must_be_remade(desired, live)
+        # In KAI's CRD the node label keys and their order are immutable.
+        return gangs.level_keys(live) != gangs.level_keys(desired)
 
     def topology_drift(self, binding: ClusterTopologyBinding, live: Manifest | None) -> TopologyDrift | None:
         return gangs.topology_drift(binding, live)

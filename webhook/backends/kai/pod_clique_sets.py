@@ -49,11 +49,8 @@ def pod_group(
     **spec: Any,
 ) -> Manifest:
     """Returns a PodGroup in the queue `team-a` with these subgroups; other keywords go into its spec."""
-    metadata: Manifest = {"name": name, "namespace": "default"}
-    if labels:
-        metadata["labels"] = dict(labels)
-    if annotations:
-        metadata["annotations"] = dict(annotations)
+    marks = {"labels": dict(labels or {}), "annotations": dict(annotations or {})}
+    metadata = {"name": name, "namespace": "default", **{part: values for part, values in marks.items() if values}}
     body: Manifest = {"queue": "team-a", **spec}
     if subgroups:
         body["subGroups"] = list(subgroups)
@@ -215,20 +212,16 @@ def gpu_sharing(pod: PodTemplate, _: RuleContext) -> Results:
     if other:
         yield _refused(pod, parts[0], other, "request only one of the two")
     elif parts:
-        yield from _wrong_amounts(pod, stated)
+        fraction = stated.get(_FRACTION)
+        if fraction is not None and not (_DECIMAL.match(fraction) and 0 < float(fraction) < 1):
+            yield _refused(pod, _FRACTION, "it is no number between 0 and 1", "write a part of one GPU, such as 0.5")
+        for key in (_MEMORY, _DEVICES):
+            if key in stated and not (_UNSIGNED.match(stated[key]) and 0 < int(stated[key]) < _UINT64):
+                yield _refused(pod, key, "it is not a whole number above 0", "write a positive whole number")
     elif _DEVICES in stated:
         yield _refused(pod, _DEVICES, "the pod requests no part of a GPU", f"add {_FRACTION}, or remove it")
     elif stated.get(_MPS) == "true":
         yield _refused(pod, _MPS, "MPS needs a part of a GPU, and the pod requests none", f"add {_FRACTION}")
-
-
-def _wrong_amounts(pod: PodTemplate, stated: Mapping[str, str]) -> Iterator[Finding]:
-    fraction = stated.get(_FRACTION)
-    if fraction is not None and not (_DECIMAL.match(fraction) and 0 < float(fraction) < 1):
-        yield _refused(pod, _FRACTION, "it is no number between 0 and 1", "write a part of one GPU, such as 0.5")
-    for key in (_MEMORY, _DEVICES):
-        if key in stated and not (_UNSIGNED.match(stated[key]) and 0 < int(stated[key]) < _UINT64):
-            yield _refused(pod, key, "it is not a whole number above 0", "write a positive whole number")
 
 
 def _refused(pod: PodTemplate, key: str, why: str, remedy: str) -> Finding:
@@ -575,7 +568,10 @@ def _judge(topology: Topology, name: str, facts: ClusterFacts) -> Results:
         if key is None:
             continue
         if key not in levels:
-            yield _no_level(path, domain, key)
+            never = "kai-scheduler would never start the gang, without reporting why"
+            why = f"the KAI Topology has no level {key}, so {never}"
+            remedy = "use a domain that is one of its levels, or add the level to the Topology"
+            yield Finding(at=path, value=domain, why=why, remedy=remedy)
             lacks_one = True
         else:
             places[str(path)] = levels.index(key)
@@ -586,9 +582,3 @@ def _judge(topology: Topology, name: str, facts: ClusterFacts) -> Results:
         why = f"it is broader than the required {topology.required}, which kai-scheduler treats as an unknown level"
         remedy = f"prefer {topology.required} or a narrower domain, or remove the preference"
         yield Finding(at=topology.preferred_path, value=topology.preferred, why=why, remedy=remedy)
-
-
-def _no_level(path: FieldPath, domain: str | None, key: str) -> Finding:
-    why = f"the KAI Topology has no level {key}, so kai-scheduler would never start the gang, without reporting why"
-    remedy = "use a domain that is one of its levels, or add the level to the Topology"
-    return Finding(at=path, value=domain, why=why, remedy=remedy)
