@@ -521,11 +521,13 @@ def namespace_quota(workload: PodCliqueSet | OptedInWorkload, context: RuleConte
     pkg/webhook/elasticquota/pod_check.go, v1.8.0.
     """
     quotas, disabled = context.facts.elastic_quotas, context.settings.disableDefaultQuota
+    if not quotas or disabled is True:
+        return
     if isinstance(workload, PodCliqueSet):
         names_quota = bool(context.uses.get(Capability.QUOTA))
     else:
         names_quota = first_name(workload, keys.QUOTA_KEYS, keys.QUOTA_KEYS_OF_PODS) is not None
-    if not quotas or disabled is True or names_quota:
+    if names_quota:
         return
     takers = quotas_of_namespace(workload.namespace, quotas)
     if not takers or not all(quotas[name].is_parent for name in takers):
