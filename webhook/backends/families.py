@@ -57,7 +57,6 @@ TOPOLOGY = (
 
 
 def unsupported_topology(scheduler: str) -> Support:
-    """Returns the entry of a scheduler without topology."""
     return unsupported(
         why=f"{scheduler} does not support topology and would place the pods on any node",
         remedy="choose another scheduler, or give up the topology: remove the topologyConstraint",
@@ -65,7 +64,6 @@ def unsupported_topology(scheduler: str) -> Support:
 
 
 def unsupported_nvlink_domains(scheduler: str) -> Support:
-    """Returns the entry of a scheduler that does not know NVLink domains."""
     return unsupported(
         why=f"{scheduler} cannot keep a multi-node NVLink group inside one NVLink domain",
         remedy='set "grove.io/mnnvl-group": "none" on the clique, remove "grove.io/auto-mnnvl", '
@@ -100,7 +98,6 @@ def capability_rule(  # noqa: PLR0913 - the declaration of a rule is one flat li
 
 
 def no_topology(id: str, table: Table, documentation: str, *, fails_closed: bool = False) -> Rule:
-    """Returns the rule of a scheduler without topology."""
     return capability_rule(
         id,
         TOPOLOGY,
@@ -120,7 +117,6 @@ def multi_node_nvlink(
     facts: ClusterFacts = NO_FACTS,
     config: Mapping[str, Any] | None = None,
 ) -> Rule:
-    """Returns the rule of a scheduler that cannot keep a multi-node NVLink group together."""
     asking = {"grove.io/mnnvl-group": "train"}
     gpus = {"nvidia.com/gpu": "8"}
     on_gpus = clique("worker", requests=gpus)
@@ -161,7 +157,6 @@ def opted_in_alone(  # noqa: PLR0913 - the declaration of a rule is one flat lis
 
 
 def resource_claims(id: str, table: Table, documentation: str) -> Rule:
-    """Returns the rule of a scheduler that does not plan resource claims."""
     claims = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]}
     return capability_rule(
         id,
@@ -174,7 +169,6 @@ def resource_claims(id: str, table: Table, documentation: str) -> Rule:
 
 
 def opted_in_resource_claims(id: str, documentation: str, *, scheduler: str) -> Rule:
-    """Returns the rule about resource claims in the pod templates of opted-in workloads."""
 
     def check(workload: OptedInWorkload, _: Context[Any]) -> Results:
         for part in workload.distinct_parts:
@@ -215,7 +209,6 @@ def claimed_pods(id: str, source: str, **claim: Mapping[str, str]) -> Rule:
 
 
 def priority_class(id: str, documentation: str, *, why: str) -> Rule:
-    """Returns the rule about a PodCliqueSet whose PriorityClass does not exist."""
 
     def check(workload: PodCliqueSet, context: Context[Any]) -> Results:
         path, name = SPEC / "template" / "priorityClassName", workload.priority_class
@@ -347,45 +340,23 @@ def _pod_with(mark: Mark) -> Manifest:
 
 Workload = PodCliqueSet | OptedInWorkload
 _ALL = {DISRUPTION_LABEL: Disruption.ALL.value}
-_SPARE = clique("worker", replicas=4, minimum=2)
 
 
 def pods_are_taken_singly(id: str, documentation: str, *, why: str, remedy: str) -> Rule:
     """Returns the rule of a scheduler that takes single pods of a running gang."""
-
-    def check(workload: Workload, _: Context[Any]) -> Results:
-        yield from _disruption_ignored(workload, why, remedy)
-
-    return rule(
-        id,
-        looks_at=(DISRUPTION_LABEL,),
-        subject=Subject.ANY_WORKLOAD,
-        default=Action.WARN,
-        passes=Example(pod_clique_set()),
-        fails=Example(pod_clique_set(labels=_ALL)),
-        documentation=documentation,
-    )(check)
+    passes, fails = Example(pod_clique_set()), Example(pod_clique_set(labels=_ALL))
+    return _disruption_ignored(id, documentation, lambda *_: True, why, remedy, passes=passes, fails=fails)
 
 
 def spare_pods_are_taken_singly(id: str, documentation: str, *, why: str, **config: Any) -> Rule:
     """Returns the rule of a scheduler that takes single pods above the minimum. `config` is for the examples."""
-
-    def check(workload: Workload, context: Context[Any]) -> Results:
-        if has_spare(workload, context):
-            yield from _disruption_ignored(workload, why, "set each minimum to the number of pods, or remove the label")
-
-    return rule(
-        id,
-        looks_at=(DISRUPTION_LABEL,),
-        subject=Subject.ANY_WORKLOAD,
-        default=Action.WARN,
-        passes=Example(pod_clique_set(labels=_ALL), config=config),
-        fails=Example(pod_clique_set(_SPARE, labels=_ALL), config=config),
-        documentation=documentation,
-    )(check)
+    remedy = "set each minimum to the number of pods, or remove the label"
+    passes = Example(pod_clique_set(labels=_ALL), config=config)
+    fails = Example(pod_clique_set(clique("worker", replicas=4, minimum=2), labels=_ALL), config=config)
+    return _disruption_ignored(id, documentation, _has_spare, why, remedy, passes=passes, fails=fails)
 
 
-def has_spare(workload: Workload, context: Context[Any]) -> bool:
+def _has_spare(workload: Workload, context: Context[Any]) -> bool:
     """Returns whether a gang of the workload has, or may get, more pods than its minimum; False if unknown."""
     if isinstance(workload, PodCliqueSet):
         return any(map(has_spare_pods, workload.cliques))
@@ -393,6 +364,26 @@ def has_spare(workload: Workload, context: Context[Any]) -> bool:
     return whole is not None and any(0 < part.needed < part.pods or part.elastic for part in whole.parts)
 
 
-def _disruption_ignored(workload: Workload, why: str, remedy: str) -> Results:
-    if workload.labels.get(DISRUPTION_LABEL) == Disruption.ALL:
-        yield Finding(at=LABELS / DISRUPTION_LABEL, value=Disruption.ALL.value, why=why, remedy=remedy)
+def _disruption_ignored(  # noqa: PLR0913 - the declaration of a rule is one flat list of what it is
+    id: str,
+    documentation: str,
+    takes_single_pods: Callable[[Workload, Context[Any]], bool],
+    why: str,
+    remedy: str,
+    *,
+    passes: Example,
+    fails: Example,
+) -> Rule:
+    def check(workload: Workload, context: Context[Any]) -> Results:
+        if workload.labels.get(DISRUPTION_LABEL) == Disruption.ALL and takes_single_pods(workload, context):
+            yield Finding(at=LABELS / DISRUPTION_LABEL, value=Disruption.ALL.value, why=why, remedy=remedy)
+
+    return rule(
+        id,
+        looks_at=(DISRUPTION_LABEL,),
+        subject=Subject.ANY_WORKLOAD,
+        default=Action.WARN,
+        passes=passes,
+        fails=fails,
+        documentation=documentation,
+    )(check)

@@ -50,7 +50,6 @@ Q = TypeVar("Q", bound=Queue)
 
 
 def children_of(name: str, queues: Mapping[str, Q]) -> dict[str, Q]:
-    """Returns the queues directly below a queue."""
     if isinstance(queues, QueueTree):
         return {other: queues[other] for other in queues.having(name)}
     return {other: queue for other, queue in queues.items() if queue.parent == name}
@@ -62,17 +61,6 @@ def leaves(queues: Mapping[str, Queue]) -> list[str]:
         return queues.leaves
     parents = {queue.parent for queue in queues.values()}
     return sorted(name for name in queues if name not in parents)
-
-
-def judged_once(uses: Iterable[Use], judge: Callable[[Use], Results]) -> Results:
-    """Yields the results of `judge` for each place that names a queue. Each queue is judged once even if many places
-    name it, because judging may search all queues of the cluster.
-    """
-    judged: dict[str, list[Finding | Unjudged]] = {}
-    for use in uses:
-        if use.value not in judged:
-            judged[use.value] = list(judge(use))
-        yield from (replace(result, at=use.path) for result in judged[use.value])
 
 
 def place_of(shape: GangShape, keys: Sequence[Key], unnamed: FieldPath) -> FieldPath:
@@ -215,14 +203,18 @@ def judge_named(uses: Sequence[Use], context: Context[Any], judge: Judge, place:
     """Yields the problems of the queues that a workload names. If it names none, those of the profile's defaultQueue,
     reported at `place`, where the workload would name a queue.
     """
-    yield from judged_once(uses, lambda use: judge(use.value, use.path, "it", context.facts))
+    # Each queue is judged once even if many places name it, because judging may search all queues of the cluster.
+    judged: dict[str, list[Finding | Unjudged]] = {}
+    for use in uses:
+        if use.value not in judged:
+            judged[use.value] = list(judge(use.value, use.path, "it", context.facts))
+        yield from (replace(result, at=use.path) for result in judged[use.value])
     default = context.settings.defaultQueue
     if not uses and default is not None:
         yield from judge(default, place, "the profile's defaultQueue", context.facts)
 
 
 def opted_in_queue(id: str, documentation: str, *, keys: Keys, judge: Judge, passes: Example, fails: Example) -> Rule:
-    """Returns the rule about the queue of an opted-in workload."""
 
     def check(workload: OptedInWorkload, context: Context[Any]) -> Results:
         uses = shared_checks.name_uses(workload, keys(context), keys(context))
@@ -349,7 +341,6 @@ class QueueObjects:
         )
 
     def ancestor_cycle(self, id: str, documentation: str, *, why: str) -> Rule:
-        """Returns the rule about a Queue that is its own ancestor."""
         root = self.queues.root
 
         def check(stored: StoredObject, context: Context[Any]) -> Results:

@@ -40,7 +40,7 @@ from webhook.model.quantity import (
     rounded_down,
     rounded_up,
 )
-from webhook.model.reading import EMPTY, integer, mapping, sequence, text
+from webhook.model.reading import integer, mapping, sequence, text
 from webhook.model.resources import MOST_DEVICES, Claim, NamespaceQuota, QuotaScope, ResourceRange, objects_in_namespace
 from webhook.workloads.kueue_integration import Held, HeldBy
 
@@ -51,7 +51,6 @@ Counted: TypeAlias = Callable[[PackingRole], Mapping[str, int]]
 
 
 def templates_of(shape: GangShape) -> dict[str, PodTemplate]:
-    """Returns the template of each role by its name."""
     return {member.called: member.template for member in shape.members}
 
 
@@ -70,9 +69,9 @@ def demand_of(
         if member.called in limited:
             pods[member.called] = pods.get(member.called, 0) + member.minimum
     demand: dict[str, int] = {}
-    for name in (name for name in pods if name in roles):
-        for resource, quantity in counted(roles[name]).items():
-            demand[resource] = demand.get(resource, 0) + quantity * pods[name]
+    for name, number in pods.items():
+        for resource, quantity in counted(roles[name]).items() if name in roles else ():
+            demand[resource] = demand.get(resource, 0) + quantity * number
     return demand
 
 
@@ -99,8 +98,7 @@ def exact_limits(template: PodTemplate) -> dict[str, Fraction]:
     for kind in ("containers", "initContainers"):
         limits[kind] = []
         for container in map(mapping, sequence(spec.get(kind))):
-            amounts = mapping(mapping(container.get("resources")).get("limits")) or EMPTY
-            as_requests = {"requests": dict(amounts)}
+            as_requests = {"requests": dict(mapping(mapping(container.get("resources")).get("limits")))}
             limits[kind].append({"resources": as_requests, "restartPolicy": container.get("restartPolicy")})
     resources = mapping(spec.get("resources"))
     totals = total_requests({**limits, "resources": {"requests": resources.get("limits")}}, from_limits=False)
@@ -112,7 +110,6 @@ def _readable(totals: Mapping[str, Fraction | None]) -> dict[str, Fraction]:
 
 
 def round_down(exact: Mapping[str, Fraction]) -> dict[str, int]:
-    """Rounds amounts down to whole numbers."""
     return {name: rounded_down(name, amount) for name, amount in exact.items()}
 
 
@@ -120,7 +117,6 @@ _CONDITION = "C0"
 _MILLI = 1000
 # Further LimitRanges of a namespace are not read: without them more is allowed.
 _MOST_RANGES = 32
-_MANY_RANGES = f"the LimitRanges of the namespace above {_MOST_RANGES}"
 # Go compares ratios as floating point numbers in thousandths.
 _TOLERANCE = Fraction(1, 100)
 
@@ -155,7 +151,7 @@ def refusals_of(shape: GangShape, facts: ClusterFacts) -> tuple[tuple[Witness, .
     if facts.limit_ranges is None:
         return (), ("the LimitRanges of the namespace are unknown",)
     ranges = objects_in_namespace(facts.limit_ranges, shape.namespace)
-    unknown = [_MANY_RANGES] if len(ranges) > _MOST_RANGES else []
+    unknown = [f"the LimitRanges of the namespace above {_MOST_RANGES}"] if len(ranges) > _MOST_RANGES else []
     if not facts.is_whole("limit_ranges"):
         unknown.append("whether the namespace has other LimitRanges")
     strictest = _strictest(ranges[:_MOST_RANGES])
@@ -201,41 +197,28 @@ def _strictest(ranges: list[tuple[str, tuple[ResourceRange, ...]]]) -> dict[str,
 def _broken(of: str, bounds: _Bounds, stated: _Stated) -> Iterator[tuple[FieldPath, str, tuple[str, str], str]]:
     """Yields where a container or pod breaks a bound: field, value, which LimitRange allows what, and the remedy."""
     kinds = (("limits", stated.limits), ("requests", stated.requests))
-    for kind, amounts in kinds:
-        for resource, quantity in amounts.items():
-            most = bounds.most.get(resource)
-            if most is not None and _more(resource, quantity, most.amount):
-                at, value, allowed = (
-                    stated.at / kind / resource,
-                    _written(resource, quantity),
-                    _written(resource, most.amount),
-                )
-                yield at, value, (most.name, f"allows at most {allowed} {resource}"), f"set it to {allowed} or less"
+    amounts = [(kind, resource, quantity) for kind, sums in kinds for resource, quantity in sums.items()]
+    for kind, resource, quantity in amounts:
+        most = bounds.most.get(resource)
+        if most is not None and _more(resource, quantity, most.amount):
+            at, allowed = stated.at / kind / resource, _written(resource, most.amount)
+            what = (most.name, f"allows at most {allowed} {resource}")
+            yield at, _written(resource, quantity), what, f"set it to {allowed} or less"
     # A pod's sum may grow by what a LimitRange fills in.
-    for kind, amounts in kinds if of == "Container" else ():
-        for resource, quantity in amounts.items():
-            least = bounds.least.get(resource)
-            if least is not None and _more(resource, least.amount, quantity):
-                at, value, demanded = (
-                    stated.at / kind / resource,
-                    _written(resource, quantity),
-                    _written(resource, least.amount),
-                )
-                yield (
-                    at,
-                    value,
-                    (least.name, f"demands at least {demanded} {resource}"),
-                    f"set it to {demanded} or more",
-                )
+    for kind, resource, quantity in amounts if of == "Container" else ():
+        least = bounds.least.get(resource)
+        if least is not None and _more(resource, least.amount, quantity):
+            at, demanded = stated.at / kind / resource, _written(resource, least.amount)
+            what = (least.name, f"demands at least {demanded} {resource}")
+            yield at, _written(resource, quantity), what, f"set it to {demanded} or more"
     for resource, limit in stated.limits.items() if of == "Container" else ():
         ratio, request = bounds.ratio.get(resource), stated.requests.get(resource)
         if ratio is None or not request or not limit or max(limit, request, ratio.amount) > MOST_COUNTED:
             continue
         if limit / request > ratio.amount + _TOLERANCE:
             at, value = stated.at / "limits" / resource, _written(resource, limit)
-            allowed = f"a limit of {float(ratio.amount):g} times the request"
-            what = f"allows at most {allowed} for {resource}"
-            yield at, value, (ratio.name, what), "lower the limit, or raise the request"
+            what = (ratio.name, f"allows at most a limit of {float(ratio.amount):g} times the request for {resource}")
+            yield at, value, what, "lower the limit, or raise the request"
 
 
 def _more(resource: str, amount: Fraction, than: Fraction) -> bool:
@@ -287,13 +270,8 @@ def _written(resource: str, amount: Fraction) -> str:
     return str(whole)
 
 
-_UNKNOWN_QUOTAS = "the ResourceQuotas of the namespace are unknown"
-_OTHERS = "whether the namespace has other ResourceQuotas"
-_UNREADABLE = "the ResourceQuota {} cannot be read"
-_NOT_IN_FORCE = "the ResourceQuota {} is not in force yet"
 # Further quotas of a namespace are not read: without them more is allowed.
 _MOST_QUOTAS = 32
-_MANY_QUOTAS = f"the ResourceQuotas of the namespace above {_MOST_QUOTAS}"
 _REQUESTS, _LIMITS = "requests.", "limits."
 _PODS = ("pods", "count/pods")
 _OF_CLASS = ".deviceclass.resource.k8s.io/devices"
@@ -308,30 +286,32 @@ def namespace_ceilings(shape: GangShape, facts: ClusterFacts) -> Ceilings:
     if shape.stored:
         return Ceilings()
     if facts.resource_quotas is None:
-        return Ceilings(unknown=(_UNKNOWN_QUOTAS,))
+        return Ceilings(unknown=("the ResourceQuotas of the namespace are unknown",))
     quotas = objects_in_namespace(facts.resource_quotas, shape.namespace)
-    others = () if facts.is_whole("resource_quotas") else (_OTHERS,)
+    unknown = [] if facts.is_whole("resource_quotas") else ["whether the namespace has other ResourceQuotas"]
     if not quotas:
-        return Ceilings(unknown=others)
+        return Ceilings(unknown=tuple(unknown))
     templates = {member.called: member.template for member in shape.needed}
     charged = {name: charge_of(template, shape, facts) for name, template in templates.items()}
     requesting = {
         role: any((parse_quantity(amount) or 0) > 0 for amount in _compute(template))
         for role, template in templates.items()
     }
-    ceilings, unknown = [], [*others, *((_MANY_QUOTAS,) if len(quotas) > _MOST_QUOTAS else ())]
+    ceilings: list[Ceiling] = []
+    if len(quotas) > _MOST_QUOTAS:
+        unknown.append(f"the ResourceQuotas of the namespace above {_MOST_QUOTAS}")
     for name, quota in quotas[:_MOST_QUOTAS]:
         if quota.hard is None:
-            unknown.append(_UNREADABLE.format(shown(name)))
+            unknown.append(f"the ResourceQuota {shown(name)} cannot be read")
         else:
             roles = frozenset(
                 role
                 for role, template in templates.items()
                 if all(_surely_matches(scope, template, requesting=requesting[role]) for scope in quota.scopes)
             )
-            ceilings += list(_ceilings(name, quota, quota.hard, charged, roles))
+            ceilings += _ceilings(name, quota, quota.hard, charged, roles)
             if not quota.in_force:
-                unknown.append(_NOT_IN_FORCE.format(shown(name)))
+                unknown.append(f"the ResourceQuota {shown(name)} is not in force yet")
     return Ceilings(tuple(ceilings), tuple(unknown))
 
 
@@ -406,13 +386,8 @@ def _surely_matches(scope: QuotaScope, template: PodTemplate, *, requesting: boo
     if scope.name == "PriorityClass":
         # A pod that names no class gets the default one.
         priority_class = text(spec.get("priorityClassName"))
-        if priority_class is None:
-            return False
-        return {
-            "Exists": True,
-            "In": priority_class in scope.values,
-            "NotIn": priority_class not in scope.values,
-        }.get(scope.operator, False)
+        holds = {"Exists": True, "In": priority_class in scope.values, "NotIn": priority_class not in scope.values}
+        return priority_class is not None and holds.get(scope.operator, False)
     # A LimitRange may give a pod without requests some. Affinity across namespaces is not looked at.
     return False
 
@@ -433,12 +408,6 @@ def _compute(template: PodTemplate) -> Iterator[object]:
             yield from (stated[name] for name in _COMPUTE & stated.keys())
 
 
-_UNKNOWN = "the ClusterQueue of the LocalQueue {} is unknown"
-_UNREADABLE_QUOTA = "the quota of {} in the ClusterQueue {} cannot be read"
-_LENT = "how much {} the cohort {} lends is not known"
-_UNCOVERED = (
-    "the ClusterQueue {} does not cover {}, and Kueue admits no such workload unless its configuration leaves it out"
-)
 ASSUMED = "the configuration of Kueue leaves out and transforms no resource that the workload requests"
 
 
@@ -456,14 +425,14 @@ def kueue_limits(by_kueue: Held, namespace: str, facts: ClusterFacts) -> KueueLi
     name = None if local is None else local.cluster_queue
     queue = (facts.cluster_queues or {}).get(name or "")
     if queue is None or queue.quotas is None or name is None:
-        return KueueLimits(unknown=(_UNKNOWN.format(shown(by_kueue.queue)),))
+        return KueueLimits(unknown=(f"the ClusterQueue of the LocalQueue {shown(by_kueue.queue)} is unknown",))
     if by_kueue.by is HeldBy.ELASTIC:
         return KueueLimits()
     requested: list[Mapping[str, int]] = []
     for pods in by_kueue.pod_sets:
         least = pods.count if pods.min_count is None else pods.min_count
-        exact = exact_requests(pods.template)
-        requested.append({resource: needed * least for resource, needed in round_down(exact).items()})
+        requests = round_down(exact_requests(pods.template))
+        requested.append({resource: amount * least for resource, amount in requests.items()})
     resources = dict.fromkeys(resource for amounts in requested for resource, needed in amounts.items() if needed)
     refusals: list[Witness] = []
     unknown: list[str] = []
@@ -480,18 +449,19 @@ def _limits(resource: str, name: str, queue: ClusterQueue) -> tuple[Sequence[int
     """Returns the most that each flavor gives of a resource, or why that is not known."""
     quotas = [quota for quota in queue.quotas or () if quota.resource == resource]
     if not quotas:
-        return (), _UNCOVERED.format(shown(name), resource[:80])
+        why = "Kueue admits no such workload unless its configuration leaves it out"
+        return (), f"the ClusterQueue {shown(name)} does not cover {resource[:80]}, and {why}"
     limits: list[int] = []
     for quota in quotas:
         stated = [quota.nominal]
         if queue.cohort is not None:
             if quota.borrowing is None:
-                return (), _LENT.format(resource[:80], shown(queue.cohort))
+                return (), f"how much {resource[:80]} the cohort {shown(queue.cohort)} lends is not known"
             stated.append(quota.borrowing)
         numbers = [parse_quantity(quantity) for quantity in stated]
         amounts = [rounded_up(resource, number) for number in numbers if number is not None]
         if len(amounts) < len(stated) or not all(0 <= amount <= LARGEST_AMOUNT for amount in amounts):
-            return (), _UNREADABLE_QUOTA.format(resource[:80], shown(name))
+            return (), f"the quota of {resource[:80]} in the ClusterQueue {shown(name)} cannot be read"
         limits.append(sum(amounts))
     return limits, ""
 
@@ -540,7 +510,6 @@ def ceiling_witness(packing: Packing, room: Room | None) -> Witness | None:
 
 
 def keeps_ceilings(spots: Iterable[Spot], need: Need, packing: Packing) -> bool:
-    """Returns whether a placement is within all ceilings."""
     pods: list[tuple[PackingRole, int]] = []
     for spot in spots:
         leaf = need_at(need, spot.path)
@@ -601,6 +570,14 @@ def least_of_each(need: Need, of_children: dict[int, dict[str, int]]) -> dict[st
 def _witness(ceiling: Ceiling, resource: str, needed: int, limit: int, need: Need, weight: Weight) -> Witness:
     roles = [role for role in roles_of([need]) if weight(role)]
     called = f"{ceiling.called} {ceiling.name}".strip()
+    # Fewer pods of the role that counts most, the others left as they are.
+    counts = least_of_each(need, {})
+    largest = max(roles, key=lambda role: counts[role.name] * weight(role))
+    fewer = counts[largest.name] - -(-(needed - limit) // weight(largest))
+    if fewer > 0:
+        remedy = f"lower the minimum of {largest.name} to {count_text(fewer, 'pod')}"
+    else:
+        remedy = f"lower the {resource} that the gang requests by {resource_amount_text(resource, needed - limit)}"
     return Witness(
         family=ceiling.family,
         scope=ceiling.scope,
@@ -608,19 +585,8 @@ def _witness(ceiling: Ceiling, resource: str, needed: int, limit: int, need: Nee
         value=resource_amount_text(resource, needed),
         why=f"the gang requests at least {resource_amount_text(resource, needed)}; "
         f"{called} allows {resource_amount_text(resource, limit)}",
-        remedy=", or ".join(filter(None, (_smaller(roles, resource, needed - limit, need, weight), ceiling.cure)))
-        or f"raise {called}, or request less",
+        remedy=f"{remedy}, or {ceiling.cure}" if ceiling.cure else remedy,
         condition="C0",
         members=tuple(role.name for role in roles),
         shortfalls=(Shortfall(resource, needed, limit),),
     )
-
-
-def _smaller(roles: Sequence[PackingRole], resource: str, over: int, need: Need, weight: Weight) -> str:
-    """Returns how many pods of the role that counts most would be within the ceiling, the others left as they are."""
-    counts = least_of_each(need, {})
-    role = max(roles, key=lambda role: counts[role.name] * weight(role))
-    fewer = counts[role.name] - -(-over // weight(role))
-    if fewer > 0:
-        return f"lower the minimum of {role.name} to {count_text(fewer, 'pod')}"
-    return f"lower the {resource} that the gang requests by {resource_amount_text(resource, over)}"

@@ -13,7 +13,18 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from webhook.fit.ground import Area, Ground
-from webhook.fit.packing import OWN_VALUE, GroupNeed, Need, NodeClass, Packing, PackingRole, Partition, PodsNeed, Room
+from webhook.fit.packing import (
+    OWN_VALUE,
+    GroupNeed,
+    Need,
+    NodeClass,
+    Packing,
+    PackingRole,
+    Partition,
+    PodsNeed,
+    Room,
+    all_needs,
+)
 
 
 class DomainMembership(NamedTuple):
@@ -72,7 +83,6 @@ class EqualDomains(NamedTuple):
 
     @property
     def area(self) -> Area:
-        """The area of the first one."""
         return self.areas[0]
 
 
@@ -95,14 +105,6 @@ def domains_in(
         kept = area.inner[key] = (fresh, partition, tuple(deeper))
     domains: Sequence[EqualDomains] = kept[0]
     return domains
-
-
-def classes_in_no_domain(area: Area, partition: Partition, ground: Ground) -> tuple[int, ...]:
-    """Returns the classes of an area that are in no domain."""
-    of_nodes = domains_by_node(partition)
-    return tuple(
-        index for index in area.classes if membership_of(ground.room.classes[index], partition, of_nodes) == NO_DOMAIN
-    )
 
 
 def partition_key(partition: Partition) -> tuple[Any, ...]:
@@ -193,7 +195,11 @@ class NeedPart:
         within = None if need.within is None else partition_key(need.within)
         self.key: Any = (kind, count, within, tuple((child.part.key, len(child.indexes)) for child in children))
         self.vector = self._vector(ground)
-        self.sums: tuple[int, ...] = () if self.vector is None else sums_of(self.vector, ground)
+        # By resource, what the pods of the vector request.
+        self.sums: tuple[int, ...] = ()
+        if self.vector is not None:
+            pods_of = [(ground.requests[kind], pods) for kind, pods in enumerate(self.vector) if pods]
+            self.sums = tuple(sum(pods * request[k] for request, pods in pods_of) for k in range(len(ground.resources)))
 
     @property
     def chooses(self) -> bool:
@@ -223,7 +229,6 @@ class EqualChildren(NamedTuple):
 
 
 def part_of(need: Need, ground: Ground) -> NeedPart:
-    """Returns the part of a need."""
     if isinstance(need, PodsNeed):
         return NeedPart(need, ground.kind_of[need.role.name], (), max(need.count, 0), ground)
     equal: dict[Any, list[int]] = {}
@@ -261,16 +266,7 @@ def drop_children(part: NeedPart, dead: frozenset[int], ground: Ground) -> NeedP
     return NeedPart(part.need, -1, children, part.count, ground)
 
 
-def sums_of(vector: Sequence[int], ground: Ground) -> tuple[int, ...]:
-    """Returns, by resource, what these pods request."""
-    return tuple(
-        sum(pods * ground.requests[kind][k] for kind, pods in enumerate(vector) if pods)
-        for k in range(len(ground.resources))
-    )
-
-
 def partitions_below(part: NeedPart) -> list[Partition]:
-    """Returns the different partitions that the part's descendants name."""
     partitions: dict[Any, Partition] = {}
     for descendant in _descendants(part):
         if descendant.within is not None:
@@ -288,23 +284,16 @@ def roles_of(needs: Sequence[Need]) -> tuple[PackingRole, ...]:
     """Returns the roles that needs name, each once, in their order."""
     roles: dict[str, PackingRole] = {}
     for need in needs:
-        _collect(need, roles)
+        if isinstance(need, PodsNeed):
+            roles.setdefault(need.role.name, need.role)
+        else:
+            # Equal children are mostly the same object.
+            for role in roles_of(tuple({id(child): child for child in need.needs}.values())):
+                roles.setdefault(role.name, role)
     return tuple(roles.values())
 
 
-def _collect(need: Need, roles: dict[str, PackingRole]) -> None:
-    if isinstance(need, PodsNeed):
-        roles.setdefault(need.role.name, need.role)
-        return
-    seen: set[int] = set()
-    for child in need.needs:
-        if id(child) not in seen:
-            seen.add(id(child))
-            _collect(child, roles)
-
-
 def need_at(need: Need, path: Path) -> Need:
-    """Returns the need at a place of the tree."""
     for index in path:
         assert isinstance(need, GroupNeed)  # noqa: S101 - a path has no step below a leaf
         need = need.needs[index]
@@ -367,14 +356,6 @@ def _flatten(
                     _flatten(child.part, (*path, index), free, items, choices)
 
 
-def free_vector(free: Sequence[tuple[Path, int, int]], kinds: int) -> tuple[int, ...]:
-    """Returns how many pods of each kind may be anywhere."""
-    vector = [0] * kinds
-    for _, kind, count in free:
-        vector[kind] += count
-    return tuple(vector)
-
-
 ALL_NODES = "all nodes"
 # In a table: devices first, because a gang seldom lacks anything else.
 _LAST = {"cpu": 1, "memory": 2, "ephemeral-storage": 3, "pods": 5}
@@ -394,25 +375,16 @@ class DomainRoom:
 
     @property
     def called(self) -> str:
-        """What messages call it: "rack r7"."""
         return f"{self.partition} {self.name}" if self.partition else self.name
 
 
 def partitions_of(packing: Packing) -> tuple[Partition, ...]:
     """Returns the partitions that a gang requires domains of, the outer ones first."""
     partitions: list[Partition] = []
-    for need in needs_in(packing):
+    for need in all_needs(packing.sets):
         if need.within is not None and need.within not in partitions:
             partitions.append(need.within)
     return tuple(partitions)
-
-
-def needs_in(packing: Packing) -> Iterator[Need]:
-    """Yields every need of a packing, the outer ones first."""
-    level: list[Need] = list(packing.sets)
-    while level:
-        yield from level
-        level = [child for need in level if isinstance(need, GroupNeed) for child in need.needs]
 
 
 def sort_for_table(resources: Iterable[str]) -> list[str]:
@@ -422,7 +394,6 @@ def sort_for_table(resources: Iterable[str]) -> list[str]:
 
 
 def requested_resources(packing: Packing) -> frozenset[str]:
-    """Returns the resources that a pod of the gang requests, and the pod slots."""
     return frozenset(
         resource for role in roles_of(packing.sets) for resource, amount in role.pods.request.items() if amount
     )

@@ -9,7 +9,7 @@ gang easier to place: a *no* stays a proof, and a *yes* has to be checked by `pl
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from math import prod
 from typing import NamedTuple
@@ -32,8 +32,7 @@ def patterns_on(shape: int, most: Sequence[int], ground: Ground, budget: StepBud
     for pattern in filling.patterns(0, ground.shapes[shape].capacity):
         budget.spend(1 + len(patterns) // 4)
         if not any(_covers(other, pattern) for other in patterns):
-            patterns = [other for other in patterns if not _covers(pattern, other)]
-            patterns.append(pattern)
+            patterns = [*(other for other in patterns if not _covers(pattern, other)), pattern]
     return patterns
 
 
@@ -97,18 +96,16 @@ class Space:
         self._masks: dict[tuple[int, int], int] = {}
 
     def index(self, vector: Sequence[int]) -> int:
-        """Returns the number of a vector."""
         return sum(value * stride for value, stride in zip(vector, self.strides, strict=True))
 
     def vector(self, index: int) -> tuple[int, ...]:
-        """Returns the vector of a number."""
         coordinates = []
         for limit in self.most:
             index, value = divmod(index, limit + 1)
             coordinates.append(value)
         return tuple(coordinates)
 
-    def up_to(self, axis: int, value: int) -> int:
+    def bounded(self, axis: int, value: int) -> int:
         """Returns the set of vectors whose coordinate is not larger than a value."""
         if (mask := self._masks.get((axis, value))) is None:
             stride = self.strides[axis]
@@ -128,7 +125,7 @@ class Space:
             if value:
                 added = min(value, self.most[axis])
                 if added:
-                    reached &= self.up_to(axis, self.most[axis] - added)
+                    reached &= self.bounded(axis, self.most[axis] - added)
                     shift += added * self.strides[axis]
         return reached << shift
 
@@ -139,7 +136,7 @@ class Space:
             stride = self.strides[axis]
             while step <= limit:
                 # Down by 1, 2, 4 ... where the coordinate is large enough.
-                low = self.up_to(axis, min(step - 1, limit))
+                low = self.bounded(axis, min(step - 1, limit))
                 reached |= (reached & ~low) >> step * stride
                 step *= 2
         return reached
@@ -149,7 +146,7 @@ class Space:
         tops = reached
         for axis, limit in enumerate(self.most):
             if limit:
-                tops &= ~((reached >> self.strides[axis]) & self.up_to(axis, limit - 1))
+                tops &= ~((reached >> self.strides[axis]) & self.bounded(axis, limit - 1))
         while tops:
             lowest = tops & -tops
             yield self.vector(lowest.bit_length() - 1)
@@ -162,7 +159,7 @@ class Steps:
     def __init__(self, space: Space) -> None:
         self.space = space
         self.reached = 1
-        self.made: list[tuple[int, Sequence[Sequence[int]], object]] = []
+        self._steps: list[tuple[int, Sequence[Sequence[int]], object]] = []
 
     def add(self, patterns: Sequence[Sequence[int]], source: object, budget: StepBudget) -> bool:
         """Adds a node that can have one of the patterns, or a part of it. Returns whether that reaches more."""
@@ -174,18 +171,17 @@ class Steps:
         reached = space.closed(reached)
         if reached == self.reached:
             return False
-        self.made.append((self.reached, patterns, source))
+        self._steps.append((self.reached, patterns, source))
         self.reached = reached
         return True
 
     def has(self, vector: Sequence[int]) -> bool:
-        """Returns whether a vector is reached."""
         return bool(self.reached >> self.space.index(vector) & 1)
 
     def back(self, vector: Sequence[int]) -> Iterator[tuple[object, tuple[int, ...]]]:
         """Yields what each node takes of a vector that is reached, from the last node to the first."""
         left = tuple(vector)
-        for before, patterns, source in reversed(self.made):
+        for before, patterns, source in reversed(self._steps):
             if before >> self.space.index(left) & 1:
                 continue
             for pattern in patterns:
@@ -202,17 +198,6 @@ _MOST = 64
 
 class TooManyError(Exception):
     """Raised when there are too many ways to choose."""
-
-
-def selections_of(part: domains.NeedPart, budget: StepBudget) -> list[domains.PartContent]:
-    """Returns what the part needs, without choices: one content for each way to choose. Raises `TooManyError`."""
-    contents: list[domains.PartContent] = []
-    for content in _chosen(part, (), budget):
-        budget.spend(1 + len(content.free) + len(content.items))
-        contents.append(content)
-        if len(contents) > _MOST:
-            raise TooManyError
-    return contents
 
 
 def _chosen(part: domains.NeedPart, path: domains.Path, budget: StepBudget) -> Iterator[domains.PartContent]:
@@ -275,23 +260,16 @@ class TooLargeError(Exception):
     """Raised when there is too much to look at."""
 
 
+_Items = tuple[tuple[domains.Path, domains.NeedPart], ...]
+
+
 class FilledNode(NamedTuple):
-    """A node with pods: its area and shape, the pods by kind, and the places of the needs that they are of. `pool` is
-    where its pods may be counted: the items that are in its domain, by path, and the free pods.
-    """
+    """A node with pods: its area and shape, the pods by kind, and the items that are in its domain, by path."""
 
     area: Area
     shape: int
     pods: tuple[int, ...]
-    items: tuple[tuple[domains.Path, domains.NeedPart], ...]
-    ordinal: int | None = None
-
-
-class Arrangement(NamedTuple):
-    """Nodes with pods, and the content that they hold."""
-
-    content: domains.PartContent
-    nodes: tuple[FilledNode, ...]
+    items: _Items
 
 
 class Exact:
@@ -301,23 +279,62 @@ class Exact:
         self.ground = ground
         self.budget = budget
 
-    def arranged(self, part: domains.NeedPart, area: Area) -> Arrangement | None:
-        """Returns nodes for a part whose domain is the area, or None: there is none. Raises `TooLargeError`."""
-        for content in selections_of(part, self.budget):
+    def placed(self, part: domains.NeedPart, area: Area) -> list[Spot] | None:
+        """Returns where the pods of a part whose domain is the area can be; None if nowhere. Raises `TooLargeError` and
+        `TooManyError`.
+        """
+        # One content for each way to choose.
+        contents: list[domains.PartContent] = []
+        for content in _chosen(part, (), self.budget):
+            self.budget.spend(1 + len(content.free) + len(content.items))
+            contents.append(content)
+            if len(contents) > _MOST:
+                raise TooManyError
+        for content in contents:
             nodes = self._content(content, area)
             if nodes is not None:
-                return Arrangement(content, tuple(nodes))
+                return self._spots(content, nodes)
         return None
+
+    def _spots(self, content: domains.PartContent, nodes: Iterable[FilledNode]) -> list[Spot]:
+        used: dict[int, int] = {}
+        left: dict[domains.Path, int] = {}
+        spots: list[Spot] = []
+        for filled in nodes:
+            if filled.area.ordinal is not None:
+                index, ordinal = filled.area.classes[0], filled.area.ordinal
+            else:
+                # The next node of the shape in its area.
+                classes = self.ground.shaped_in(filled.area)[filled.shape]
+                free = (index for index in classes if used.get(index, 0) < self.ground.number(index))
+                index = next(free, classes[-1])
+                ordinal = used.get(index, 0)
+                used[index] = ordinal + 1
+            waiting = list(filled.pods)
+            for path, kind, count in _pools(content, filled.items):
+                pods = min(left.setdefault(path, count), waiting[kind])
+                if pods:
+                    left[path] -= pods
+                    waiting[kind] -= pods
+                    spots.append(Spot(path, index, ordinal, 1, pods))
+        return spots
 
     def _content(self, content: domains.PartContent, area: Area) -> list[FilledNode] | None:
         if not content.items:
-            most = domains.free_vector(content.free, self.ground.kinds)
+            most = self._free_vector(content)
             steps = self._reached(area, self._space(most))
             return list(self._nodes(steps, most, area, ())) if steps.has(most) else None
         first = max(content.items, key=lambda item: len(item.paths) * sum(item.part.vector or (0,)))
         together = [item for item in content.items if item.part.within == first.part.within]
         others = [item for item in content.items if item not in together]
         return self._domain_nodes(together, others, content, area)
+
+    def _free_vector(self, content: domains.PartContent) -> list[int]:
+        """Returns how many pods of each kind may be anywhere."""
+        vector = [0] * self.ground.kinds
+        for _, kind, count in content.free:
+            vector[kind] += count
+        return vector
 
     def _space(self, most: Sequence[int]) -> Space:
         if prod(limit + 1 for limit in most) > _MOST_VECTORS:
@@ -328,7 +345,9 @@ class Exact:
 
     def _reached(self, area: Area, space: Space) -> Steps:
         """Returns all that the nodes of an area can take, with the values of one shared label by themselves."""
-        key = self._shared_key(area)
+        shapes = [self.ground.shapes[shape] for shape, _ in area.counts]
+        keys = range(len(self.ground.keys))
+        key = next((key for key in keys if any(shape.cells[key] not in (None, OWN_VALUE) for shape in shapes)), None)
         steps = Steps(space)
         cells: dict[str, list[tuple[int, int]]] = {}
         for shape, count in area.counts:
@@ -344,12 +363,6 @@ class Exact:
             steps.add(patterns, inner, self.budget)
         return steps
 
-    def _shared_key(self, area: Area) -> int | None:
-        for key in range(len(self.ground.keys)):
-            if any(self.ground.shapes[shape].cells[key] not in (None, OWN_VALUE) for shape, _ in area.counts):
-                return key
-        return None
-
     def _cell_steps(self, counts: Sequence[tuple[int, int]], key: int, space: Space) -> Steps:
         """Returns what the nodes that share a value can take, without pods that must not share it."""
         caps = [self.ground.cell_caps(kind, key) for kind in range(self.ground.kinds)]
@@ -361,12 +374,12 @@ class Exact:
         self.budget.spend(space.steps * self.ground.kinds)
         for axis, limit in enumerate(limits):
             if limit < space.most[axis]:
-                allowed &= space.up_to(axis, limit)
+                allowed &= space.bounded(axis, limit)
         rows = self.ground.conflicts.apart.get(self.ground.keys[key], ())
         for first, row in enumerate(rows):
             for other in range(first):
                 if row >> other & 1:
-                    allowed &= space.up_to(first, 0) | space.up_to(other, 0)
+                    allowed &= space.bounded(first, 0) | space.bounded(other, 0)
         steps.reached = allowed
         return steps
 
@@ -377,14 +390,12 @@ class Exact:
             if steps.reached >> full & 1 or not steps.add(patterns, shape, self.budget):
                 return
 
-    def _nodes(
-        self, steps: Steps, vector: Sequence[int], area: Area, items: tuple[tuple[domains.Path, domains.NeedPart], ...]
-    ) -> Iterator[FilledNode]:
+    def _nodes(self, steps: Steps, vector: Sequence[int], area: Area, items: _Items) -> Iterator[FilledNode]:
         for source, pods in steps.back(vector):
             if isinstance(source, Steps):
                 yield from self._nodes(source, pods, area, items)
             elif isinstance(source, int):
-                yield FilledNode(area, source, pods, items, area.ordinal)
+                yield FilledNode(area, source, pods, items)
 
     def _domain_nodes(
         self,
@@ -396,7 +407,7 @@ class Exact:
         """Returns the nodes with pods, where each domain takes some of the items, and pods that may be anywhere."""
         ground = self.ground
         vectors = [_vector(item) for item in items]
-        free = list(domains.free_vector(content.free, ground.kinds))
+        free = self._free_vector(content)
         for item in others:
             for kind, pods in enumerate(_vector(item)):
                 free[kind] += pods * len(item.paths)
@@ -418,7 +429,13 @@ class Exact:
             for number in range(domain.number):
                 if not steps.add(patterns, (domain, number, reached), self.budget):
                     break
-        rest = ground.area(domains.classes_in_no_domain(area, within, ground))
+        of_nodes = domains.domains_by_node(within)
+        in_none = [
+            index
+            for index in area.classes
+            if domains.membership_of(ground.room.classes[index], within, of_nodes) == domains.NO_DOMAIN
+        ]
+        rest = ground.area(in_none)
         for shape, count in rest.counts if any(free) else ():
             patterns = [(*(0 for _ in items), *pattern) for pattern in patterns_on(shape, free, ground, self.budget)]
             for _ in range(count):
@@ -446,7 +463,7 @@ class Exact:
             for kind in kinds:
                 most = min(inner.most[kind] - base[kind], free[kind])
                 if most < inner.most[kind]:
-                    left &= inner.up_to(kind, most)
+                    left &= inner.bounded(kind, most)
             for pods in inner.largest(left):
                 self.budget.spend(1)
                 yield (*ways, *pods)
@@ -477,11 +494,8 @@ class Exact:
                 for item, places, way in zip(items, waiting, ways, strict=True)
                 for _ in range(way)
             )
-            if number < len(domain.areas) and not domain.area.single:
-                area = domain.areas[number]
-            else:
-                area = Area(domain.area.counts, domain.area.classes, single=True)
-                area.ordinal = number
+            has_area = number < len(domain.areas) and not domain.area.single
+            area = domain.areas[number] if has_area else domain.area.node(number)
             nodes += self._nodes(reached, base, area, here)
         return nodes
 
@@ -492,36 +506,12 @@ def _vector(item: domains.DomainItem) -> tuple[int, ...]:
     return item.part.vector
 
 
-def pools(content: domains.PartContent, filled: FilledNode) -> Iterator[tuple[domains.Path, int, int]]:
+def _pools(content: domains.PartContent, items: _Items) -> Iterator[tuple[domains.Path, int, int]]:
     """Yields the places of the pods that may be on a node: those of the items in its domain, then the free ones."""
-    for path, part in filled.items:
+    for path, part in items:
         inner = domains.content_of(part, path)
         yield from inner.free
         for item in inner.items:
             for place in item.paths:
-                yield from pools(content, filled._replace(items=((place, item.part),)))
+                yield from _pools(content, ((place, item.part),))
     yield from content.free
-
-
-def spots_of(arrangement: Arrangement, ground: Ground) -> list[Spot]:
-    """Returns where the pods of an arrangement are."""
-    used: dict[int, int] = {}
-    left: dict[domains.Path, int] = {}
-    spots: list[Spot] = []
-    for filled in arrangement.nodes:
-        if filled.ordinal is not None:
-            index, ordinal = filled.area.classes[0], filled.ordinal
-        else:
-            # The next node of the shape in its area.
-            classes = ground.shaped_in(filled.area)[filled.shape]
-            index = next((index for index in classes if used.get(index, 0) < ground.number(index)), classes[-1])
-            ordinal = used.get(index, 0)
-            used[index] = ordinal + 1
-        waiting = list(filled.pods)
-        for path, kind, count in pools(arrangement.content, filled):
-            pods = min(left.setdefault(path, count), waiting[kind])
-            if pods:
-                left[path] -= pods
-                waiting[kind] -= pods
-                spots.append(Spot(path, index, ordinal, 1, pods))
-    return spots

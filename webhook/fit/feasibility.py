@@ -8,10 +8,12 @@ use, other gangs that wait, volumes, or devices of DRA in use, so a gang may sti
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple
 
 from webhook.fit.ceilings import ceiling_witness, keeps_ceilings
@@ -28,7 +30,7 @@ from webhook.fit.domains import (
     partitions_of,
     roles_of,
 )
-from webhook.fit.exact import Exact, TooLargeError, TooManyError, spots_of
+from webhook.fit.exact import Exact, TooLargeError, TooManyError
 from webhook.fit.first_fit import ORDERS, FirstFit
 from webhook.fit.ground import Area, Ground, ground_of
 from webhook.fit.packing import GroupNeed, Need, NodeClass, Packing, PackingRole, Partition, PodReading, PodsNeed, Room
@@ -60,8 +62,6 @@ _QUICK_STEPS = (4_500, 1_500)
 _EXACT_STEPS, _MORE = 2_000, 4
 # What checking and telling the place of some pods takes.
 _CHECK_STEPS = 5
-_MANY_WAYS = "the conditions hold, and there are too many ways to place the pods"
-_OF_LABELS = "the conditions hold, and it depends on the labels that the nodes of a group that grows will get"
 
 
 class SetOutcome(NamedTuple):
@@ -74,7 +74,6 @@ class SetOutcome(NamedTuple):
 
 
 def judge_set(need: Need, ground: Ground, budget: StepBudget) -> SetOutcome:
-    """Returns what is known of a set. It never raises `OutOfStepsError`."""
     part = part_of(need, ground)
     try:
         return _judged(part, need, ground, budget)
@@ -116,7 +115,8 @@ def _placed_quickly(
         share = budget.share(steps)
         try:
             for domain in domains:
-                spots = FirstFit(ground, share, order).placed(part, _areas(domain)[0])
+                area = domain.area.node(0) if domain.area.single else domain.area
+                spots = FirstFit(ground, share, order).placed(part, area)
                 if spots is not None:
                     budget.spend(len(spots) * _CHECK_STEPS)
                     if holds(spots, need, ground.room):
@@ -126,14 +126,6 @@ def _placed_quickly(
         finally:
             budget.settle(share)
     return None
-
-
-def _areas(domain: EqualDomains) -> tuple[Area, ...]:
-    if not domain.area.single:
-        return domain.areas
-    area = Area(domain.area.counts, domain.area.classes, single=True)
-    area.ordinal = 0
-    return (area,)
 
 
 def _looked_at(
@@ -147,30 +139,30 @@ def _looked_at(
     while waiting:
         later = []
         for domain in waiting:
-            area = _areas(domain)[0]
+            area = domain.area.node(0) if domain.area.single else domain.area
             share = budget.share(steps)
             try:
-                arrangement = Exact(ground, share).arranged(part, area)
+                spots = Exact(ground, share).placed(part, area)
             except (TooLargeError, TooManyError):
                 unclear = True
             except OutOfStepsError:
                 later.append(domain)
             else:
-                if arrangement is None:
+                if spots is None:
                     refused.append(Refusal("C6", part, area, domain=domain, partition=part.within))
+                elif holds(spots, need, ground.room):
+                    return SetOutcome(part, spots=tuple(spots))
                 else:
-                    spots = spots_of(arrangement, ground)
-                    if holds(spots, need, ground.room):
-                        return SetOutcome(part, spots=tuple(spots))
                     unsure = True
             finally:
                 budget.settle(share)
         waiting = later
         steps *= _MORE
     if unsure and any(node_class.future for node_class in ground.room.classes):
-        return SetOutcome(part, cause=_OF_LABELS)
+        cause = "the conditions hold, and it depends on the labels that the nodes of a group that grows will get"
+        return SetOutcome(part, cause=cause)
     if unclear or unsure or not refused:
-        return SetOutcome(part, cause=_MANY_WAYS)
+        return SetOutcome(part, cause="the conditions hold, and there are too many ways to place the pods")
     return SetOutcome(part, max(refused, key=nearness))
 
 
@@ -189,7 +181,6 @@ _OTHERWISE = {
 
 
 def remedy_for(witness: Witness, outcome: SetOutcome, ground: Ground) -> Witness:
-    """Returns the witness with its remedy."""
     trial = _Trial(outcome, ground)
     remedies = [remedy for remedy in (trial.fewer(witness), trial.broader()) if remedy]
     otherwise = _OTHERWISE.get(witness.family, "add nodes")
@@ -227,12 +218,10 @@ class _Trial:
         return ""
 
     def broader(self) -> str:
-        """Returns the broader domain, or none, with which the gang fits."""
         for partition in _partitions(self.need):
-            if partition.broader is not None and self._fits(
-                _replace_partition(self.need, partition, partition.broader)
-            ):
-                return f"require one {partition.broader.noun} instead of one {partition.noun}"
+            broader = partition.broader
+            if broader is not None and self._fits(_replace_partition(self.need, partition, broader)):
+                return f"require one {broader.noun} instead of one {partition.noun}"
             if self._fits(_replace_partition(self.need, partition, None)):
                 return f"do not require one {partition.noun}"
         return ""
@@ -284,9 +273,8 @@ def _partitions(need: Need) -> list[Partition]:
     if isinstance(need, PodsNeed):
         return direct
     seen = {id(child): child for child in need.needs}
-    below = [partition for child in seen.values() for partition in _partitions(child)]
     partitions: list[Partition] = []
-    for partition in direct + below:
+    for partition in chain(direct, *map(_partitions, seen.values())):
         if partition not in partitions:
             partitions.append(partition)
     return partitions
@@ -311,9 +299,6 @@ def _replace_count(name: str, need: Need, number: int) -> Need:
     if isinstance(need, PodsNeed):
         return replace(need, count=number) if need.role.name == name else need
     return replace(need, needs=tuple(_replace_count(name, child, number) for child in need.needs))
-
-
-_NO_PODS = "no pod of the gang has to be on a node for it to start"
 
 
 def judge(packing: Packing, room: Room | None, steps: int = STEPS) -> FitVerdict:
@@ -353,13 +338,10 @@ def _judge_on_nodes(packing: Packing, room: Room, budget: StepBudget) -> FitVerd
             causes += ("the placement found exceeds a quota; another one might not",)
     if causes:
         return _unknown(causes, packing, budget)
-    placement: list[PlacedPods] = []
-    for need, outcome in outcomes:
-        placement += placement_of(outcome.spots or (), need, room)
     return FitVerdict(
         FitAnswer.FITS,
         causes=packing.unjudged,
-        placement=tuple(placement),
+        placement=tuple(pods for need, outcome in outcomes for pods in placement_of(outcome.spots or (), need, room)),
         assumptions=packing.assumptions,
         steps=budget.used,
     )
@@ -369,7 +351,7 @@ def _unsure(packing: Packing, roles: Sequence[PackingRole], room: Room) -> tuple
     """Returns why a placement would not show that the gang fits."""
     causes = dict.fromkeys(packing.left_out)
     if not roles and not causes:
-        causes[_NO_PODS] = None
+        causes["no pod of the gang has to be on a node for it to start"] = None
     for role in roles:
         causes.update(dict.fromkeys((*role.pods.unjudged, *role.pods.left_out)))
         if role.pods.shared_devices:
@@ -429,7 +411,6 @@ class RoomEstimate:
     placement: tuple[PlacedPods, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the estimate as plain JSON values."""
         return {
             "estimate": True,
             "answer": str(self.answer),
@@ -444,7 +425,6 @@ class RoomEstimate:
 
 
 def stated_amounts(resource: str, amount: int) -> PodAmounts:
-    """Returns an amount under its own name."""
     return ((resource, amount),)
 
 
@@ -456,7 +436,6 @@ def kai_amounts(resource: str, amount: int) -> PodAmounts:
 
 
 def amount_reader(reading: PodReading) -> Callable[[str, int], PodAmounts]:
-    """Returns how a scheduler counts what pods on nodes use."""
     return kai_amounts if reading.requests.kai_gpus else stated_amounts
 
 
@@ -473,7 +452,6 @@ class Usage(NamedTuple):
 
     @classmethod
     def from_facts(cls, facts: ClusterFacts, counted: Callable[[str, int], PodAmounts] = stated_amounts) -> Usage:
-        """Returns what is used, by the facts of a cluster whose pods on nodes are known."""
         nodes = (facts.nodes or {}).values()
         return cls(
             facts.node_pods or NodePods(),
@@ -483,7 +461,7 @@ class Usage(NamedTuple):
             counted,
         )
 
-    def by_node(self, without: Collection[ObjectKey] = ()) -> dict[str, dict[str, int]]:
+    def amounts_by_node(self, without: Collection[ObjectKey]) -> dict[str, dict[str, int]]:
         """Returns what is used on each node, without the pods of some gangs, by namespace and name."""
         used: dict[str, dict[str, int]] = {}
         gone = {pod for gang in without for pod in self.pods.pods_of_gang(*gang)}
@@ -514,7 +492,7 @@ def _lost(node: Node) -> PodAmounts:
 
 def free_room(room: Room, usage: Usage, without: Collection[ObjectKey] = ()) -> Room:
     """Returns what is free of a room, as if the pods of some gangs were gone, without nodes that are yet to come."""
-    used = usage.by_node(without)
+    used = usage.amounts_by_node(without)
     classes: list[NodeClass] = []
     for node_class in room.classes:
         if node_class.future or node_class.number is None:
@@ -540,9 +518,9 @@ def now_of(packing: Packing, room: Room, usage: Usage, gang: ObjectKey, steps: i
     return replace(now, leaving=_leaving(_nodes_only(packing), room, usage, gang, nearest, steps))
 
 
-def room_now(packing: Packing, room: Room, usage: Usage, gang: ObjectKey, steps: int = STEPS) -> RoomEstimate:
+def room_now(packing: Packing, room: Room, usage: Usage, gang: ObjectKey) -> RoomEstimate:
     """Returns the estimate without who would have to go: that takes a judgement for each of them."""
-    return _estimate(packing, room, usage, gang, steps)[0]
+    return _estimate(packing, room, usage, gang, STEPS)[0]
 
 
 def _estimate(
@@ -553,7 +531,13 @@ def _estimate(
     rooms = domain_rooms_of(packing, room, free)
     verdict = judge(_nodes_only(packing), free, steps)
     if verdict.answer is FitAnswer.FITS:
-        return RoomEstimate(RoomAnswer.ROOM, _places_in(verdict, rooms), placement=verdict.placement), None
+        # The domains of the placement as messages call them, or its nodes where no domain is required.
+        called_by_name = {domain.name: domain.called for domain in rooms}
+        places = (
+            placed.node if placed.domain is None else called_by_name.get(placed.domain, placed.domain)
+            for placed in verdict.placement
+        )
+        return RoomEstimate(RoomAnswer.ROOM, tuple(dict.fromkeys(places)), placement=verdict.placement), None
     witness = verdict.witness
     if witness is None:
         return RoomEstimate(RoomAnswer.UNKNOWN, why="; ".join(verdict.causes)), None
@@ -567,24 +551,13 @@ def _nodes_only(packing: Packing) -> Packing:
     return replace(packing, ceilings=(), witnesses=(), unjudged=())
 
 
-def _places_in(verdict: FitVerdict, rooms: Sequence[DomainRoom]) -> tuple[str, ...]:
-    """Returns the domains of a placement as messages call them, or its nodes where no domain is required."""
-    called = {room.name: room.called for room in rooms}
-    places = (
-        placed.node if placed.domain is None else called.get(placed.domain, placed.domain)
-        for placed in verdict.placement
-    )
-    return tuple(dict.fromkeys(places))
-
-
 def _nearest(domains: Sequence[DomainRoom], domain_name: str | None, short: Sequence[Shortfall]) -> DomainRoom | None:
     """Returns the domain that the witness names, else the one with most of what is short."""
     for domain in domains:
         if domain_name in {domain.name, domain.called}:
             return domain
-    lacking = [shortfall.resource for shortfall in short if domains and shortfall.resource in domains[0].total] or list(
-        domains[0].total if domains else ()
-    )
+    resources = domains[0].total if domains else {}
+    lacking = [shortfall.resource for shortfall in short if shortfall.resource in resources] or resources
     return max(domains, key=lambda room: [(room.free or {}).get(name, 0) for name in lacking], default=None)
 
 
@@ -613,14 +586,8 @@ def _smallest(running: Sequence[ObjectKey], enough: Callable[[Sequence[ObjectKey
     alone = next((gang for gang in running[: -_MOST_ALONE - 1 : -1] if enough([gang])), None)
     if alone is not None:
         return [alone]
-    low, high = 1, len(running)
-    while low < high:
-        middle = (low + high) // 2
-        if enough(running[:middle]):
-            high = middle
-        else:
-            low = middle + 1
-    chosen = list(running[:high])
+    fewer = range(1, len(running))
+    chosen = list(running[: bisect_left(fewer, True, key=lambda count: enough(running[:count])) + 1])
     for gang in list(chosen):
         others = [other for other in chosen if other != gang]
         if enough(others):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from operator import le
 from typing import Any, NamedTuple
 
 from webhook.fit.domains import NeedPart, PartContent, Path, content_of, domains_in, partitions_below
@@ -36,7 +37,6 @@ class PlacementState:
         self.spots: list[Spot] = []
 
     def bins_of(self, index: int) -> tuple[Bin, ...] | None:
-        """Returns the nodes of a class, or None if none of them has pods."""
         bins = self.bins.get(index)
         return self.before.bins_of(index) if bins is None and self.before is not None else bins
 
@@ -46,7 +46,6 @@ class PlacementState:
         return self.before.pods_in(key, cell) if pods is None and self.before is not None else pods
 
     def keep(self) -> PlacementState:
-        """Returns the state that this one began with, with what was placed since."""
         assert self.before is not None  # noqa: S101 - the first state is never an attempt
         self.before.bins.update(self.bins)
         self.before.cells.update(self.cells)
@@ -105,7 +104,6 @@ class FirstFit:
         return list(self._spots_of_copies(spots)) if self._copies else spots
 
     def fits(self, part: NeedPart, area: Area) -> bool:
-        """Returns whether the pods of a part were placed, without saying where."""
         return self._begun(part, area) is not None
 
     def _begun(self, part: NeedPart, area: Area) -> PlacementState | None:
@@ -177,7 +175,11 @@ class FirstFit:
             return
         for domain in self._domains(part, area, state):
             self.budget.spend(1)
-            number = min(len(places), self._room_for(part, domain))
+            # How often the part could be in an empty domain, as far as each kind and each sum by itself shows.
+            floors, totals = self.ground.floors_in(domain), self.ground.totals_in(domain)
+            rooms = [floor // pods for pods, floor in zip(part.vector, floors, strict=True) if pods]
+            rooms += [there // needed for needed, there in zip(part.sums, totals, strict=True) if needed]
+            number = min(len(places), min(rooms, default=0))
             while number and not domain.single:
                 attempt = PlacementState(state)
                 before = len(self._copies)
@@ -202,17 +204,10 @@ class FirstFit:
                 return False
         return True
 
-    def _room_for(self, part: NeedPart, area: Area) -> int:
-        """Returns how many times a part could be in an empty area, as far as each kind and each sum by itself shows."""
-        floors, totals = self.ground.floors_in(area), self.ground.totals_in(area)
-        number = [floor // pods for pods, floor in zip(part.vector or (), floors, strict=True) if pods]
-        number += [there // needed for needed, there in zip(part.sums, totals, strict=True) if needed]
-        return min(number, default=0)
-
     def _choice(self, part: NeedPart, path: Path, area: Area, state: PlacementState) -> PlacementState | None:
         """Places the cheapest children first, until there are enough."""
         left = part.count
-        children = sorted(part.children, key=lambda child: sum(self._size(child.part)))
+        children = sorted(part.children, key=lambda child: self._size(child.part))
         for child in children:
             indexes = list(child.indexes)
             if child.part.kind >= 0 and child.part.count == 1 and child.part.within is None:
@@ -261,15 +256,13 @@ class FirstFit:
         if part.vector is None:
             return True
         floors, totals = self.ground.floors_in(area), self.ground.totals_in(area)
-        return all(pods <= floor for pods, floor in zip(part.vector, floors, strict=True)) and all(
-            needed <= there for needed, there in zip(part.sums, totals, strict=True)
-        )
+        return all(map(le, part.vector, floors)) and all(map(le, part.sums, totals))
 
-    def _size(self, part: NeedPart) -> tuple[float, ...]:
-        totals = self.ground.totals_in(self.ground.whole)
+    def _size(self, part: NeedPart) -> float:
         if part.vector is None:
-            return (0.0,)
-        return (max((need / there for need, there in zip(part.sums, totals, strict=True) if there), default=0.0),)
+            return 0.0
+        totals = self.ground.totals_in(self.ground.whole)
+        return max((need / there for need, there in zip(part.sums, totals, strict=True) if there), default=0.0)
 
     def _rank(self, kind: int, count: int, area: Area) -> tuple[float, ...]:
         floor = self.ground.floors_in(area)[kind]
@@ -373,10 +366,5 @@ def _ordinals(area: Area, state: PlacementState) -> Iterator[Area]:
     """Yields one node of a class for each way that its nodes are filled."""
     index = area.classes[0]
     starts = [nodes.start for nodes in state.bins_of(index) or ()] or [0]
-    for start in starts:
-        single = Area(area.counts, area.classes, single=True)
-        single.ordinal = start if area.ordinal is None else area.ordinal
-        single.shaped = area.shaped
-        yield single
-        if area.ordinal is not None:
-            return
+    for start in starts if area.ordinal is None else (area.ordinal,):
+        yield area.node(start)

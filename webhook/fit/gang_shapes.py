@@ -61,7 +61,6 @@ class MemberShape(NamedTuple):
 
     @property
     def called(self) -> str:
-        """The name of its role."""
         return self.role or self.name
 
 
@@ -118,7 +117,6 @@ class GangShape(NamedTuple):
 
 # JobSet's pods that are given nodes by a label tolerate the taint that keeps other pods off these nodes.
 _GIVEN_NODES = {"key": "alpha.jobset.sigs.k8s.io/no-schedule", "operator": "Exists", "effect": "NoSchedule"}
-_OF_JOB_SET = (jobset.EXCLUSIVE, jobset.NODE_SELECTOR)
 _EXCLUSIVE = "the exclusive topology, for which {} adds affinity or node labels to the pods"
 
 
@@ -136,26 +134,19 @@ class ControllerChanges(NamedTuple):
         return template.replace_spec({**template.spec, "tolerations": [*tolerations, *self.tolerations]})
 
 
-NO_CHANGES = ControllerChanges()
-
-
 def changes_of(workload: OptedInWorkload) -> ControllerChanges:
     """Returns what the controller of a workload changes. Raises `Malformed`."""
     if isinstance(workload, LeaderWorkerSet) and workload.annotations.get(SUBGROUP_EXCLUSIVE):
         return ControllerChanges(left_out=(_EXCLUSIVE.format("LeaderWorkerSet"),))
-    keys = {key for annotations in _annotations(workload) for key in _OF_JOB_SET if key in annotations}
+    keys: set[str] = set()
+    if isinstance(workload, JobSet):
+        # The pods get the annotations of the JobSet and of its Jobs together.
+        jobs = (mapping(workload.job_metadata(index).get("annotations")) for index in range(len(workload.parts)))
+        keys.update(workload.annotations, *jobs)
     return ControllerChanges(
         (_GIVEN_NODES,) if jobset.NODE_SELECTOR in keys else (),
         (_EXCLUSIVE.format("JobSet"),) if jobset.EXCLUSIVE in keys else (),
     )
-
-
-def _annotations(workload: OptedInWorkload) -> Iterator[Mapping[str, Any]]:
-    """Yields the annotations of a JobSet and of its Jobs, which their pods get together."""
-    if isinstance(workload, JobSet):
-        yield workload.annotations
-        for index in range(len(workload.parts)):
-            yield mapping(workload.job_metadata(index).get("annotations"))
 
 
 # The most replicas of scaling groups that a shape lists one by one, because each has a domain of its own. Of further
@@ -225,11 +216,9 @@ def _volcano_shapes(workload: OptedInWorkload, scheduler: str) -> list[GangShape
     members = [(part.name, part.pods) for part in first]
     minimums = {part.name: least[part.path] for part in first}
     gang = OptedInGang(workload, workload.name, members, {part.name: (part,) for part in first}, minimums)
-    shape = _shape_of_opted_in(
-        gang,
-        tuple(_member_of_part(gang, part.name, part, part.pods, minimum=least[part.path]) for part in first),
-        changes_of(workload),
-    )
+    changes = changes_of(workload)
+    of_parts = (_member_of_part(gang, part.name, part, part.pods, changes, least[part.path]) for part in first)
+    shape = _shape_of_opted_in(gang, tuple(of_parts), changes)
     stated = minimum_of(workload)
     left_out = []
     if stated is not None and stated > sum(minimums.values()):
@@ -253,31 +242,25 @@ def _shape_of_replica(workload: LeaderWorkerSet) -> GangShape:
     """Returns one group of a LeaderWorkerSet, without a revision. Leader and workers with one template are one role."""
     gang = next(gangs_of(workload))
     (name,) = gang.parts
+    changes = changes_of(workload)
     roles: dict[FieldPath, MemberShape] = {}
     for part in workload.parts:
-        before = roles.get(part.place)
-        count = part.each + (0 if before is None else before.pods)
-        roles[part.place] = _member_of_part(gang, name, part, count)
-    return _shape_of_opted_in(gang, tuple(roles.values()), changes_of(workload))._replace(more=workload.replicas - 1)
+        count = part.each + (roles[part.place].pods if part.place in roles else 0)
+        roles[part.place] = _member_of_part(gang, name, part, count, changes, count)
+    return _shape_of_opted_in(gang, tuple(roles.values()), changes)._replace(more=workload.replicas - 1)
 
 
 def _member_of_part(
-    gang: OptedInGang,
-    member: str,
-    part: Part,
-    pods: int,
-    changes: ControllerChanges = NO_CHANGES,
-    minimum: int | None = None,
+    gang: OptedInGang, member: str, part: Part, pods: int, changes: ControllerChanges, minimum: int
 ) -> MemberShape:
-    role = part.name or gang.workload.name
-    needed = pods if minimum is None else minimum
     workload = gang.workload
+    role = part.name or workload.name
     label = NAME_LABELS.get(workload.kind)
     has_name_label = _is_named(workload.raw) and len(workload.name) <= LABEL_VALUE_LIMIT
     written = {label: workload.name} if label is not None and has_name_label else {}
     template = changes.apply(part.template)
     name = f"{gang.name}-{role}"
-    return MemberShape(name, part.place, template, needed, pods, role=role, part=member, written=written)
+    return MemberShape(name, part.place, template, minimum, pods, role=role, part=member, written=written)
 
 
 def _shape_of_opted_in(gang: OptedInGang, members: tuple[MemberShape, ...], changes: ControllerChanges) -> GangShape:
@@ -295,11 +278,10 @@ def _shape_of_opted_in(gang: OptedInGang, members: tuple[MemberShape, ...], chan
 
 
 class _Domain(NamedTuple):
-    """The node label key of a required domain, where it is required, and what is unknown about it."""
+    """The node label key of a required domain, and where it is required."""
 
     key: str | None = None
     at: FieldPath | None = None
-    unknown: str | None = None
 
 
 class _SetShapes:
@@ -322,7 +304,6 @@ class _SetShapes:
         }
 
     def shapes(self) -> Iterator[GangShape]:
-        """Yields them, up to a limit."""
         workload = self._workload
         groups = workload.groups_with_cliques()
         members = [self._member(clique, clique.name, 1) for clique in workload.cliques if clique.group is None]
@@ -390,17 +371,9 @@ class _SetShapes:
         domain = self._domain(clique.topology) if times == 1 else _Domain()
         minimum, pods = max(clique.min_available, 0) * times, max(clique.replicas, 0) * times
         full = f"{self._base}-{name}"
+        written = self._written(clique, {grove.LABEL_PODCLIQUE: full} if times == 1 else {})
         return MemberShape(
-            full,
-            clique.path,
-            clique.template,
-            minimum,
-            pods,
-            domain.key,
-            domain.at,
-            clique.name,
-            full,
-            self._written(clique, {grove.LABEL_PODCLIQUE: full} if times == 1 else {}),
+            full, clique.path, clique.template, minimum, pods, *domain, role=clique.name, part=full, written=written
         )
 
     def _written(self, clique: Clique, labels: Mapping[str, str]) -> Mapping[str, str]:
@@ -408,13 +381,8 @@ class _SetShapes:
         if not _is_named(self._workload.raw):
             return {grove.LABEL_MANAGED_BY: grove.MANAGED_BY_GROVE}
         group = {} if clique.group is None else {grove.LABEL_SCALING_GROUP: f"{self._base}-{clique.group.name}"}
-        return {
-            grove.LABEL_MANAGED_BY: grove.MANAGED_BY_GROVE,
-            grove.LABEL_PART_OF: self._workload.name,
-            grove.LABEL_REPLICA: "0",
-            **group,
-            **labels,
-        }
+        names = {grove.LABEL_PART_OF: self._workload.name, grove.LABEL_REPLICA: "0"}
+        return {grove.LABEL_MANAGED_BY: grove.MANAGED_BY_GROVE, **names, **group, **labels}
 
     def _has_domains(self, replicas: GroupCliques) -> bool:
         topologies = (replicas.group.topology, *(clique.topology for clique in replicas.cliques))
@@ -437,29 +405,20 @@ class _SetShapes:
 def changes_pods(workload: TrainerJobSet) -> bool:
     """Returns whether a TrainJob may change what its runtime's pods need, in a way that the JobSet here lacks."""
     spec = workload.train_job.spec
-    if not workload.resources_known:
+    if not workload.resources_known or spec.get("podTemplateOverrides") or spec.get("initializer"):
         return True
-    if spec.get("podTemplateOverrides") or spec.get("initializer"):
-        return True
-    return any(_patches_pods(patch) for patch in _items(spec.get("runtimePatches")))
-
-
-def _patches_pods(patch: object) -> bool:
-    holder: object = patch
-    for field in ("trainingRuntimeSpec", "template", "spec"):
-        holder = holder.get(field) if isinstance(holder, Mapping) else None
-    jobs = holder.get("replicatedJobs") if isinstance(holder, Mapping) else None
-    for job in _items(jobs):
-        job_holder: object = job
-        for field in ("template", "spec", "template", "spec"):
-            job_holder = job_holder.get(field) if isinstance(job_holder, Mapping) else None
-        if job_holder:
+    patches = spec.get("runtimePatches")
+    for patch in patches if isinstance(patches, list) else ():
+        jobs = _nested(patch, "trainingRuntimeSpec", "template", "spec", "replicatedJobs")
+        if isinstance(jobs, list) and any(_nested(job, "template", "spec", "template", "spec") for job in jobs):
             return True
     return False
 
 
-def _items(value: object) -> Iterable[object]:
-    return value if isinstance(value, list) else ()
+def _nested(holder: object, *fields: str) -> object:
+    for field in fields:
+        holder = holder.get(field) if isinstance(holder, Mapping) else None
+    return holder
 
 
 # Gates of those who change nothing else of a pod: Grove and Rollcall.
@@ -515,12 +474,11 @@ def shape_of_templates(podgang: PodGang, pods: Mapping[str, Sequence[PodTemplate
             if member.min_replicas > 0:
                 left_out.append(f"the pods of {member.name}, which {'differ' if templates else 'are missing'}")
             continue
-        template = templates[0]
+        template, minimum = templates[0], max(member.min_replicas, 0)
         required = member.constraint.required
         at = None if required is None else member.constraint.path / "required"
-        path, minimum = template.spec_path, max(member.min_replicas, 0)
-        pods_there = len(templates)
-        members.append(MemberShape(member.name, path, template, minimum, pods_there, required, at, part=member.name))
+        place, count = template.spec_path, len(templates)
+        members.append(MemberShape(member.name, place, template, minimum, count, required, at, part=member.name))
     names = {member.name for member in members}
     subsets = [
         SubsetShape(config.name, inside, config.constraint.required, config.constraint.path / "required")

@@ -31,7 +31,6 @@ class Conflicts(NamedTuple):
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The label keys that conflicts are about."""
         return tuple(sorted({*self.apart, *self.most}))
 
 
@@ -119,6 +118,12 @@ class Area:
         self.shaped: dict[int, list[int]] | None = None
         self.inner: dict[Any, Any] = {}
 
+    def node(self, ordinal: int) -> Area:
+        """Returns the node with that number, where the area is of one class."""
+        area = Area(self.counts, self.classes, single=True)
+        area.ordinal, area.shaped = ordinal, self.shaped
+        return area
+
 
 class Ground:
     """The shapes, the kinds, and how many pods of each kind an empty node of each shape takes (`floors`)."""
@@ -151,12 +156,10 @@ class Ground:
         self.whole = self.area(useful)
 
     def number(self, index: int) -> int:
-        """Returns how many nodes a class has."""
         number = self.room.classes[index].number
         return UNLIMITED if number is None else number
 
     def area(self, classes: Sequence[int], *, single: bool = False) -> Area:
-        """Returns the area of these classes."""
         counts: dict[int, int] = {}
         for index in classes:
             shape = self.shape_of[index]
@@ -184,7 +187,6 @@ class Ground:
         return area.totals
 
     def shaped_in(self, area: Area) -> dict[int, list[int]]:
-        """Returns the classes of an area by shape."""
         if area.shaped is None:
             area.shaped = {}
             for index in area.classes:
@@ -286,23 +288,19 @@ class Ground:
         for shape in self.shapes:
             alike = shape.capacity, shape.kinds, tuple([cell is None for cell in shape.cells])
             if (both := of_alike.get(alike)) is None:
-                conflicts = self._node_conflicts(shape)
+                # By ports, or as the node has a value of the key, which then only its own pods and those of its
+                # neighbours share.
+                rows = list(self.conflicts.node)
+                for key, cell in zip(self.keys, shape.cells, strict=True):
+                    if cell is not None and key in self.conflicts.apart:
+                        rows = [mine | more for mine, more in zip(rows, self.conflicts.apart[key], strict=True)]
+                conflicts = tuple(rows)
                 both = of_alike[alike] = (
                     conflicts,
                     tuple(self._floor_on(shape, conflicts, kind) for kind in range(self.kinds)),
                 )
             of_shapes.append(both)
         return [conflicts for conflicts, _ in of_shapes], [floors for _, floors in of_shapes]
-
-    def _node_conflicts(self, shape: NodeShape) -> tuple[int, ...]:
-        """Returns, by kind, the kinds that cannot be on a node of the shape beside it: by ports, or as the node has a
-        value of the key, which then only its own pods and those of its neighbours share.
-        """
-        rows = list(self.conflicts.node)
-        for key, cell in zip(self.keys, shape.cells, strict=True):
-            if cell is not None and key in self.conflicts.apart:
-                rows = [mine | more for mine, more in zip(rows, self.conflicts.apart[key], strict=True)]
-        return tuple(rows)
 
     def _floor_on(self, shape: NodeShape, conflicts: tuple[int, ...], kind: int) -> int:
         if not shape.kinds >> kind & 1:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -16,7 +17,6 @@ from webhook.fit.packing import (
     OWN_VALUE,
     FitSettings,
     GroupNeed,
-    Need,
     NodeClass,
     NodeTemplate,
     Packing,
@@ -24,10 +24,11 @@ from webhook.fit.packing import (
     Partition,
     PodReading,
     Room,
+    all_needs,
     growth_of,
     startup_taints,
 )
-from webhook.fit.pod_needs import Eligibility
+from webhook.fit.pod_needs import Eligibility, Requirement
 from webhook.fit.resource_requests import ALL_DRIVERS, GPU_MEMORY, GPU_PARTS, GPUS, SLOTS, is_gpu_name
 from webhook.model.bounds import Row
 from webhook.model.facts import ClusterFacts
@@ -119,41 +120,33 @@ class NodeTraits(NamedTuple):
     @property
     def compared(self) -> frozenset[str]:
         """The label keys whose values are compared as numbers."""
-        return frozenset(
-            requirement.key
-            for _, eligibility in self.roles
-            for term in eligibility.terms or ()
-            for requirement in term
-            if requirement.operator in {"Gt", "Lt"}
-        )
+        return frozenset(requirement.key for requirement in self._requirements if requirement.operator in {"Gt", "Lt"})
+
+    @property
+    def _requirements(self) -> Iterator[Requirement]:
+        terms = (term for _, eligibility in self.roles for term in eligibility.terms or ())
+        return chain.from_iterable(terms)
 
     @property
     def named_nodes(self) -> frozenset[str]:
-        """The names of nodes that a role reads."""
-        names: set[str] = set()
-        for _, eligibility in self.roles:
-            if eligibility.node_name is not None:
-                names.add(eligibility.node_name)
-            for term in eligibility.terms or ():
-                names.update(value for requirement in term if requirement.field for value in requirement.values)
+        names = {eligibility.node_name for _, eligibility in self.roles if eligibility.node_name is not None}
+        for requirement in self._requirements:
+            if requirement.field:
+                names.update(requirement.values)
         return frozenset(names)
 
     def named_values(self, key: str) -> frozenset[str]:
-        """Returns the values of a label that a role names."""
-        values: set[str] = set()
-        for _, eligibility in self.roles:
-            values.update(value for label, value in eligibility.selector if label == key)
-            for term in eligibility.terms or ():
-                of_label = (requirement for requirement in term if requirement.key == key and not requirement.field)
-                values.update(value for requirement in of_label for value in requirement.values)
+        values = {value for _, eligibility in self.roles for label, value in eligibility.selector if label == key}
+        for requirement in self._requirements:
+            if requirement.key == key and not requirement.field:
+                values.update(requirement.values)
         return frozenset(values)
 
 
 def traits_of(packing: Packing) -> NodeTraits:
-    """Returns what all sets of a packing ask of nodes."""
     roles: dict[tuple[str, Eligibility], PackingRole] = {}
     partitions: dict[int, Partition] = {}
-    for need in _needs(packing.sets):
+    for need in all_needs(packing.sets):
         if need.within is not None:
             partitions[id(need.within)] = need.within
         if not isinstance(need, GroupNeed):
@@ -179,18 +172,6 @@ def traits_of(packing: Packing) -> NodeTraits:
         any(role.pods.devices or role.pods.shared_devices for role in roles.values()),
         any(role.pods.spread for role in roles.values()),
     )
-
-
-def _needs(sets: tuple[Need, ...]) -> Iterator[Need]:
-    """Yields every need of a packing. Equal parts of it that are one object are read once."""
-    waiting, seen = list(sets), set[int]()
-    while waiting:
-        need = waiting.pop()
-        if id(need) not in seen:
-            seen.add(id(need))
-            yield need
-            if isinstance(need, GroupNeed):
-                waiting.extend(need.needs)
 
 
 # A gang whose roles differ more is not judged by nodes: the work is bounded. Each requirement of a role is one check on
@@ -221,7 +202,6 @@ class RoomConditions(NamedTuple):
     devices: Identity | None
 
     def devices_of(self, name: str) -> Mapping[str, int]:
-        """Returns the devices of a node by driver."""
         by_node: Mapping[str, Mapping[str, int]] = {} if self.devices is None else self.devices.value
         return by_node.get(name) or {}
 
@@ -239,7 +219,12 @@ class NodeView:
         self._compared = traits.compared
         self._by_memory = frozenset(by_memory)
         self._named_nodes = traits.named_nodes
-        self._domains = _domains_of(traits)
+        domains_by_node: dict[str, list[tuple[int, str]]] = {}
+        for index, members in enumerate(traits.members):
+            for domain, node_names in members.value.items():
+                for node_name in node_names:
+                    domains_by_node.setdefault(node_name, []).append((index, domain))
+        self._domains = {name: tuple(sorted(domains)) for name, domains in domains_by_node.items()}
         self._by_eligibility: dict[Eligibility, set[str]] = {}
         for name, eligibility in traits.roles:
             self._by_eligibility.setdefault(eligibility, set()).add(name)
@@ -306,12 +291,6 @@ class NodeView:
 
     def _parts(self, groups: Mapping[NodeGroup, NodeNames], nodes: Nodes) -> dict[int, list[tuple[str, ...]]] | None:
         """Returns the names of the nodes of each class, by its number; None if that takes too much work."""
-        try:
-            return self._numbered(groups, nodes)
-        except _TooManyChecksError:
-            return None
-
-    def _numbered(self, groups: Mapping[NodeGroup, NodeNames], nodes: Nodes) -> dict[int, list[tuple[str, ...]]]:
         self._kinds.begin()
         before, self._groups = self._groups, {}
         parts: dict[int, list[tuple[str, ...]]] = {}
@@ -321,7 +300,10 @@ class NodeView:
             ordered = names.ordered()
             kept = before.get(id(names))
             if kept is None or kept.ordered is not ordered or (by_label and kept.touched != names.touched):
-                kept = self._group(group, names, nodes)
+                try:
+                    kept = self._group(group, names, nodes)
+                except _TooManyChecksError:
+                    return None
             self._groups[id(names)] = kept
             for number, some in kept.parts:
                 parts.setdefault(number, []).append(some)
@@ -429,7 +411,6 @@ class _Kinds:
         self._stopped.clear()
 
     def number(self, capacity: Mapping[str, int], roles: frozenset[str]) -> int:
-        """Returns the number of a capacity with its roles."""
         # In the order of the resources that are asked for, always.
         amounts = tuple(capacity.items())
         number = self._numbers.setdefault((amounts, roles), len(self.kinds))
@@ -487,23 +468,11 @@ def _picked(places: list[int]) -> Callable[[tuple[str | None, ...]], tuple[str |
     return itemgetter(*places)
 
 
-def _domains_of(traits: NodeTraits) -> dict[str, tuple[tuple[int, str], ...]]:
-    by_node: dict[str, list[tuple[int, str]]] = {}
-    for index, members in enumerate(traits.members):
-        domains: Mapping[str, frozenset[str]] = members.value
-        for domain, names in domains.items():
-            for name in names:
-                by_node.setdefault(name, []).append((index, domain))
-    return {name: tuple(sorted(domains)) for name, domains in by_node.items()}
-
-
 # A gang that names more label keys of nodes is not judged by nodes: the work is bounded.
 _MOST_KEYS = 24
 # Nor is one that has too many roles for as many classes of nodes.
 _MOST_PAIRS = 60_000
 _HOST = "kubernetes.io/hostname"
-# No node has this name.
-_NO_NODE = ""
 # Where this label is, a manager may divide the GPUs of a node differently.
 _MIG, _MIG_MANAGER = "nvidia.com/mig-", "nvidia.com/mig.config.state"
 
@@ -535,7 +504,10 @@ def room_of(
         growth_of(facts, settings).grows,
         startup_taints(facts),
         frozenset(_named_by_class(traits, facts, reading)),
-        _claims_unknown(traits, facts, reading, devices),
+        reading.gpus_by_claims
+        and devices is None
+        and not KAI_GPUS.isdisjoint(traits.resources)
+        and RESOURCE_SLICES.resource.api in (facts.apis or ()),
         None if with_devices is None else Identity(with_devices),
     )
     return nodes.view((traits, around), lambda: _KeptRoom(traits, around)).room(nodes)
@@ -562,16 +534,6 @@ def _named_by_class(traits: NodeTraits, facts: ClusterFacts, reading: PodReading
         yield from (resource for resource in devices if resource in resources)
 
 
-def _claims_unknown(traits: NodeTraits, facts: ClusterFacts, reading: PodReading, devices: object) -> bool:
-    """Returns whether the GPUs of ResourceSlices count and are not known."""
-    return (
-        reading.gpus_by_claims
-        and devices is None
-        and not KAI_GPUS.isdisjoint(traits.resources)
-        and RESOURCE_SLICES.resource.api in (facts.apis or ())
-    )
-
-
 class _KeptRoom:
     """The room of one question. It stays the same object while a gang cannot see that a node changed."""
 
@@ -591,29 +553,26 @@ class _KeptRoom:
         return self._view.weight + len(self._room.classes) * len(self._room.memo)
 
     def room(self, nodes: Nodes) -> Room:
-        """Returns the room that the nodes give now."""
-        if nodes.revision != self._revision:
-            room = self._new_room(nodes)
-            if room != self._room:
-                self._room = room
-            self._revision = nodes.revision
-        return self._room
-
-    def _new_room(self, nodes: Nodes) -> Room:
+        if nodes.revision == self._revision:
+            return self._room
         node_classes = self._view.classes(nodes)
+        classes = (*(node_classes or ()), *self._future)
         if node_classes is None:
-            return Room((), unknown="the pods of the gang differ too much", too_large=True)
-        classes = (*node_classes, *self._future)
-        if len(classes) * len(self._traits.roles) > _MOST_PAIRS:
-            return Room((), unknown="the nodes differ too much for a gang of so many roles", too_large=True)
-        unsure = _unsure(classes, self._view.stopped, nodes, self._traits, self._around)
-        return Room(classes, self._around.grows, unsure=frozenset(unsure))
+            room = Room((), unknown="the pods of the gang differ too much", too_large=True)
+        elif len(classes) * len(self._traits.roles) > _MOST_PAIRS:
+            room = Room((), unknown="the nodes differ too much for a gang of so many roles", too_large=True)
+        else:
+            unsure = _unsure(classes, self._view.stopped, nodes, self._traits, self._around)
+            room = Room(classes, self._around.grows, unsure=frozenset(unsure))
+        self._revision = nodes.revision
+        if room != self._room:
+            self._room = room
+        return self._room
 
 
 def _future_nodes(template: NodeTemplate, traits: NodeTraits, around: RoomConditions) -> NodeClass:
-    """Returns the class of the nodes that a node group of the configuration may get."""
     # It has no ResourceSlice yet, and the configuration does not tell its devices.
-    devices = around.devices_of(_NO_NODE)
+    devices = around.devices_of("")
     amounts = template_amounts(template)
     if around.reading.gpus_by_claims:
         amounts[GPUS_BY_CLAIMS] = devices.get(ALL_DRIVERS, 0)

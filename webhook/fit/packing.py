@@ -9,7 +9,7 @@ template; a flag is only on where the scheduler surely has that part of its arit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeAlias
@@ -21,7 +21,7 @@ from webhook.fit.verdict import FitFamily, FitScope, FitVerdict, Witness
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import FieldPath
 from webhook.model.kueue import PROVISIONING
-from webhook.model.nodes import GROWTH, NODE_POOL_LABEL, NODE_POOLS, NodeGrower, Taint, is_device
+from webhook.model.nodes import GROWTH, NODE_POOL_LABEL, NODE_POOLS, Taint, is_device
 from webhook.model.pod_template import PodTemplate
 from webhook.model.reading import text
 
@@ -74,8 +74,8 @@ _CALLED = {
 
 
 class NodeGrowth(NamedTuple):
-    """Whether nodes may come whose shape is unknown. `why` says by what, if so. `known` is whether that is certain:
-    what could not be read may add nodes, too.
+    """Whether nodes may come whose shape is unknown. `why` says by what, if so. It is not `certain` if what could not
+    be read may add them.
     """
 
     grows: bool
@@ -92,28 +92,23 @@ def growth_of(facts: ClusterFacts, settings: FitSettings) -> NodeGrowth:
         return FIXED
     if settings.nodes is Growth.MAY_GROW:
         return NodeGrowth(grows=True, why="the configuration")
-    for part, growers in _growers(facts):
-        if growers:
-            return NodeGrowth(grows=True, why=_CALLED[part])
+    for part, called in _CALLED.items():
+        if getattr(facts, part):
+            return NodeGrowth(grows=True, why=called)
     if facts.node_pools is None and facts.nodes is not None and facts.nodes.has_key(NODE_POOL_LABEL):
         # A list of nodes alone shows that Karpenter made some of them.
         return NodeGrowth(grows=True, why=_CALLED[NODE_POOLS.part])
     if any(check.controller == PROVISIONING for check in (facts.admission_checks or {}).values()):
         return NodeGrowth(grows=True, why="Kueue, which asks for nodes by a ProvisioningRequest")
-    unread = next((part for part, growers in _growers(facts) if growers is None and _is_served(facts, part)), None)
-    if unread is None:
-        return FIXED
-    return NodeGrowth(grows=True, why=f"{_CALLED[unread]}, which could not be read", certain=False)
+    for part, called in _CALLED.items():
+        if getattr(facts, part) is None and _is_served(facts, part):
+            return NodeGrowth(grows=True, why=f"{called}, which could not be read", certain=False)
+    return FIXED
 
 
 def startup_taints(facts: ClusterFacts) -> frozenset[Taint]:
     """Returns the taints that new nodes lose when they are set up."""
     return frozenset(taint for grower in (facts.node_pools or {}).values() for taint in grower.startup_taints)
-
-
-def _growers(facts: ClusterFacts) -> Iterator[tuple[str, Mapping[object, NodeGrower] | None]]:
-    for part in _CALLED:
-        yield part, getattr(facts, part)
 
 
 def _is_served(facts: ClusterFacts, part: str) -> bool:
@@ -134,7 +129,7 @@ class Partition(NamedTuple):
     """How nodes fall into domains: by the values of node label `keys`, from the broadest one down. A node without one
     of the keys is in no domain.
 
-    `named` is what messages call a domain ("rack"). `own_domain`: a node without the keys is a domain of its own, as
+    `noun` is what messages call a domain ("rack"). `own_domain`: a node without the keys is a domain of its own, as
     Koordinator has it. `members`: the nodes of each domain by name, for domains that are objects and not labels, as
     Volcano's HyperNodes; these may overlap. `filled`: a node with an empty value of a key is in no domain either.
     """
@@ -151,7 +146,6 @@ class Partition(NamedTuple):
     filled: bool = False
 
     def lacks(self, labels: Mapping[str, str]) -> bool:
-        """Returns whether a node with these labels has no value of one of the keys."""
         return any(key not in labels or (self.filled and not labels[key]) for key in self.keys)
 
 
@@ -175,6 +169,15 @@ class GroupNeed:
 
 
 Need: TypeAlias = PodsNeed | GroupNeed
+
+
+def all_needs(sets: Iterable[Need]) -> Iterator[Need]:
+    """Yields every need, the outer ones first. Equal parts of one level that are one object are read once."""
+    level = list(sets)
+    while level:
+        yield from level
+        children = (child for need in level if isinstance(need, GroupNeed) for child in need.needs)
+        level = list({id(child): child for child in children}.values())
 
 
 class Ceiling(NamedTuple):
@@ -214,7 +217,7 @@ class Packing:
     on a template relies on. `witnesses` are proofs that need no node: a pod that a LimitRange refuses, a claim of too
     many devices. `unjudged` says which ceilings are left out because something about them is unknown; the others hold.
     `left_out` says what else the scheduler may want of the gang that the packing leaves out, such as a topology that
-    may be switched off: *never* holds without it, *fits* is not said.
+    may be switched off: a *never* stays valid; *fits* is not reported.
     """
 
     sets: tuple[Need, ...]
@@ -332,10 +335,7 @@ COSCHEDULING = PodReading()
 KOORDINATOR = PodReading(RequestRules(unsure=_OF_KOORDINATOR))
 # KAI has neither pod-level resources nor topology spread.
 KAI = PodReading(
-    RequestRules(pod_level=False, kai_gpus=True),
-    spread=False,
-    gpus_by_claims=True,
-    devices_by_class=False,
+    RequestRules(pod_level=False, kai_gpus=True), spread=False, gpus_by_claims=True, devices_by_class=False
 )
 # Each of Volcano's predicates can be switched off in its configuration. These are on as it is installed. Its list of
 # nodes with anti-affinity is made when a session starts (pkg/scheduler/plugins/util/k8s/snapshot.go, NewSnapshot).
@@ -367,26 +367,28 @@ def needs_of(
     devices = [resource for resource in template.resources if is_device(resource)]
     eligibility = pod_needs.Eligibility.from_spec(template.spec, stored=stored, resources=devices)
     spread = pod_needs.spread_of(template) if reading.spread else ()
-    left_out = (
-        *(pod_needs.affinity_left_out(template) if reading.apart else ()),
-        *(
-            pod_needs.apart_left_out(template, others, stored=stored, namespace=namespace, written=written)
-            if reading.apart
-            else ()
-        ),
-        *(pod_needs.spread_left_out(template, spread) if reading.spread else ()),
-        *(() if stored else pod_needs.overhead_left_out(template)),
-    )
+    apart: tuple[pod_needs.AntiAffinity, ...] = ()
+    left_out: list[str] = []
+    if reading.apart:
+        apart, is_all = pod_needs.apart_of(template, others, stored=stored, namespace=namespace, written=written)
+        if pod_needs.requires_affinity(template):
+            left_out.append("the required pod affinity of the pods")
+        if not is_all:
+            unknown_labels = "as the labels that controllers add to them are not all known"
+            left_out.append(f"the required anti-affinity of the pods, {unknown_labels}")
+    if reading.spread and pod_needs.binding_constraints(template) > len(spread):
+        left_out.append("the topology spread constraints of the pods")
+    if not stored and text(template.spec.get("runtimeClassName")) is not None and not template.spec.get("overhead"):
+        # The API server adds it.
+        left_out.append("the overhead of the RuntimeClass of the pods")
     return pod_needs.PodNeeds(
         request,
         eligibility.relax(affinity=not reading.affinity, taints=not reading.taints),
         pod_needs.ports_of(template.spec, stored=stored) if reading.ports else (),
-        pod_needs.apart_of(template, others, stored=stored, namespace=namespace, written=written)
-        if reading.apart
-        else (),
+        apart,
         spread,
         unjudged=unjudged,
-        left_out=left_out,
+        left_out=tuple(left_out),
     )
 
 
@@ -398,7 +400,6 @@ class Roles(dict[str, PackingRole]):
     """The roles of a gang by name."""
 
     def role_of(self, member: MemberShape) -> PackingRole:
-        """Returns the role of a member."""
         return self[member.called]
 
 
@@ -445,7 +446,6 @@ def pack_members_apart(shape: GangShape, roles: Roles) -> Packing:
 
 
 def no_domain(_: str, __: FieldPath | None) -> Partition | None:
-    """Requires no domain."""
     return None
 
 
@@ -469,7 +469,6 @@ def pack_together(shape: GangShape, roles: Roles, domain_of: DomainOf = no_domai
 
 
 def group_of(name: str, needs: Sequence[Need], within: Partition | None) -> GroupNeed:
-    """Returns the need for all of these together."""
     return GroupNeed(name, tuple(needs), len(needs), within)
 
 

@@ -35,7 +35,10 @@ class Spot(NamedTuple):
 
 def holds(spots: Sequence[Spot], need: Need, room: Room) -> bool:
     """Returns whether the pods of a need are placed, and all rules between pods and nodes are kept."""
-    return _exists(spots, room) and _complete(need, (), _counts(spots)) and _kept(spots, need, room)
+    counts: dict[Path, int] = {}
+    for spot in spots:
+        counts[spot.path] = counts.get(spot.path, 0) + spot.number * spot.pods
+    return _exist(spots, room) and _complete(need, (), counts) and _kept(spots, need, room)
 
 
 def placement_of(spots: Iterable[Spot], need: Need, room: Room) -> tuple[PlacedPods, ...]:
@@ -60,14 +63,7 @@ def placement_of(spots: Iterable[Spot], need: Need, room: Room) -> tuple[PlacedP
     return tuple(placement)
 
 
-def _counts(spots: Iterable[Spot]) -> Mapping[Path, int]:
-    counts: dict[Path, int] = {}
-    for spot in spots:
-        counts[spot.path] = counts.get(spot.path, 0) + spot.number * spot.pods
-    return counts
-
-
-def _exists(spots: Iterable[Spot], room: Room) -> bool:
+def _exist(spots: Iterable[Spot], room: Room) -> bool:
     for spot in spots:
         if not 0 <= spot.node_class < len(room.classes) or spot.start < 0 or spot.number < 1 or spot.pods < 1:
             return False
@@ -109,10 +105,7 @@ _Nodes = tuple[int, int, Sequence[tuple[PackingRole, int]]]
 
 def _nodes(spots: Sequence[Spot], roles: Mapping[Path, PackingRole]) -> Iterator[_Nodes]:
     """Yields the nodes that have pods, equal neighbours together."""
-    of_class: dict[int, list[Spot]] = {}
-    for spot in spots:
-        of_class.setdefault(spot.node_class, []).append(spot)
-    for index, there in of_class.items():
+    for index, there in _spots_by_class(spots).items():
         edges = sorted({edge for spot in there for edge in (spot.start, spot.start + spot.number)})
         starting: dict[int, list[Spot]] = {}
         for spot in there:
@@ -218,14 +211,15 @@ def _domains_hold(need: Need, depth: int, spots: Sequence[Spot], room: Room) -> 
 
 
 def _shared_domains(partition: Partition, spots: Sequence[Spot], room: Room) -> frozenset[str]:
-    shared: frozenset[str] | None = None
-    of_class: dict[int, list[Spot]] = {}
+    domains = [_domains(partition, index, there, room) for index, there in _spots_by_class(spots).items()]
+    return frozenset.intersection(*domains) if domains else frozenset()
+
+
+def _spots_by_class(spots: Sequence[Spot]) -> dict[int, list[Spot]]:
+    by_class: dict[int, list[Spot]] = {}
     for spot in spots:
-        of_class.setdefault(spot.node_class, []).append(spot)
-    for index, here in of_class.items():
-        domains = _domains(partition, index, here, room)
-        shared = domains if shared is None else shared & domains
-    return shared or frozenset()
+        by_class.setdefault(spot.node_class, []).append(spot)
+    return by_class
 
 
 def _domains(partition: Partition, index: int, spots: Sequence[Spot], room: Room) -> frozenset[str]:
@@ -253,13 +247,8 @@ def _domains(partition: Partition, index: int, spots: Sequence[Spot], room: Room
 
 def _domain_path(need: Need, path: Path) -> Path | None:
     """Returns the innermost need above a place, or there, whose pods share a domain."""
-    above: Path | None = () if need.within is not None else None
-    for length, index in enumerate(path, 1):
-        assert isinstance(need, GroupNeed)  # noqa: S101 - a path has no step below a leaf
-        need = need.needs[index]
-        if need.within is not None:
-            above = path[:length]
-    return above
+    above = (path[:length] for length in range(len(path), -1, -1))
+    return next((place for place in above if need_at(need, place).within is not None), None)
 
 
 def _role(need: Need, path: Path) -> PackingRole:

@@ -69,7 +69,6 @@ class Toleration(NamedTuple):
     effect: str
 
     def tolerates(self, taint: Taint) -> bool:
-        """Returns whether the taint does not block the pod."""
         if (self.effect and self.effect != taint.effect) or (self.key and self.key != taint.key):
             return False
         return self.operator not in _EQUAL or self.value == taint.value
@@ -184,7 +183,6 @@ class Eligibility:
 
 
 def is_transient(taint: Taint) -> bool:
-    """Returns whether a taint comes and goes with the state of a node."""
     return taint.key in _TRANSIENT or taint.key.startswith(_TRANSIENT_PREFIXES) or taint.key.endswith(_NOT_READY)
 
 
@@ -284,11 +282,6 @@ def is_sure(key: str) -> bool:
     return domain == _OF_PEOPLE or not is_written
 
 
-def sure_labels(labels: Mapping[str, Any]) -> dict[str, str]:
-    """Returns the labels that all pods of a template surely have. Raises `Malformed`."""
-    return {key: text(value) or "" for key, value in labels.items() if is_sure(key)}
-
-
 class PodLabels(NamedTuple):
     """The labels that all pods of a role surely have. Only labels that controllers write may be there besides, and in
     `stored` pods only those that differ from pod to pod.
@@ -304,7 +297,7 @@ class PodLabels(NamedTuple):
         """
         if stored:
             return cls({key: text(value) or "" for key, value in labels.items() if key not in OF_ONE_POD}, stored)
-        return cls({**sure_labels(labels), **written})
+        return cls({**{key: text(value) or "" for key, value in labels.items() if is_sure(key)}, **written})
 
     def may_have(self, key: str) -> bool:
         """Returns whether the pods may have a label with any value."""
@@ -330,11 +323,6 @@ def matches(selector: object, labels: PodLabels) -> bool | None:
     answers = [_is(labels, key, (text(value) or "",)) for key, value in pairs.items()]
     answers += [_expression_holds(mapping(expression), labels) for expression in expressions]
     return all_hold(answers)
-
-
-def surely_matches(selector: object, labels: Mapping[str, str]) -> bool:
-    """Returns whether a selector matches all pods with these sure labels. Raises `Malformed`."""
-    return matches(selector, PodLabels(labels)) is True
 
 
 def all_hold(answers: Iterable[bool | None]) -> bool | None:
@@ -448,7 +436,7 @@ class PodNeeds:
     shared_devices: tuple[SharedClaimNeed, ...] = ()
     # Why something about the pod is not judged, in words. What is named here is left out of `request`.
     unjudged: tuple[str, ...] = field(default=())
-    # What the scheduler wants of the pod besides, in words: *never* holds without it, and *fits* is not said.
+    # What the scheduler wants of the pod besides, in words: a *never* stays valid; *fits* is not reported.
     left_out: tuple[str, ...] = ()
 
 
@@ -489,16 +477,6 @@ _MOST_CHECKS = 256
 
 
 NONE_WRITTEN: Mapping[str, Mapping[str, str]] = MappingProxyType({})
-_NOT_KNOWN = "the required anti-affinity of the pods, as the labels that controllers add to them are not all known"
-
-
-class _Term(NamedTuple):
-    """A term of the anti-affinity: the roles that surely match, and whether others may."""
-
-    key: str
-    at: FieldPath
-    roles: frozenset[str]
-    may_match: bool
 
 
 def apart_of(
@@ -508,54 +486,21 @@ def apart_of(
     stored: bool,
     namespace: str,
     written: Mapping[str, Mapping[str, str]] = NONE_WRITTEN,
-) -> tuple[AntiAffinity, ...]:
-    """Returns the anti-affinity of a template against the roles in `others` that surely match, itself among them.
-    `written`: by role, labels that a controller is known to write into its pods. Raises `Malformed`.
+) -> tuple[tuple[AntiAffinity, ...], bool]:
+    """Returns the anti-affinity of a template against the roles in `others` that surely match, itself among them, and
+    whether that is all. `written`: by role, labels that a controller is known to write into its pods. Raises
+    `Malformed`.
     """
-    terms = _anti_affinity_terms(template, others, written, stored=stored, namespace=namespace)
-    return tuple(AntiAffinity(term.key, term.roles, term.at) for term in terms if term.roles)
-
-
-def apart_left_out(
-    template: PodTemplate,
-    others: Mapping[str, PodTemplate],
-    *,
-    stored: bool,
-    namespace: str,
-    written: Mapping[str, Mapping[str, str]] = NONE_WRITTEN,
-) -> tuple[str, ...]:
-    """Returns the required anti-affinity that is not judged, in words. Raises `Malformed`."""
-    every = list(_anti_affinity_terms(template, others, written, stored=stored, namespace=namespace))
-    stated = _stated(template)
-    if len(stated) > _MOST_APART_TERMS or (stated and _is_long(others, stated[:_MOST_APART_TERMS])):
-        return (_NOT_KNOWN,)
-    return (_NOT_KNOWN,) if any(term.may_match for term in every) else ()
-
-
-def _stated(template: PodTemplate) -> Sequence[Any]:
-    return sequence(mapping(mapping(template.spec.get("affinity")).get("podAntiAffinity")).get(_REQUIRED))
-
-
-def _is_long(others: Mapping[str, PodTemplate], terms: Sequence[Any]) -> bool:
-    """Returns whether it would take too long to hold each term against each role."""
-    checks = len(others) * sum(1 + entries_of(mapping(term).get("labelSelector")) for term in terms)
-    return len(others) > MOST_ROLES or checks > _MOST_CHECKS
-
-
-def _anti_affinity_terms(
-    template: PodTemplate,
-    others: Mapping[str, PodTemplate],
-    written: Mapping[str, Mapping[str, str]],
-    *,
-    stored: bool,
-    namespace: str,
-) -> Iterator[_Term]:
-    """Yields the terms that may be about pods of the gang. Raises `Malformed`."""
-    terms = _stated(template)[:_MOST_APART_TERMS]
+    stated = sequence(mapping(mapping(template.spec.get("affinity")).get("podAntiAffinity")).get(_REQUIRED))
+    terms = stated[:_MOST_APART_TERMS]
     if not terms:
-        return
-    if _is_long(others, terms):
+        return (), True
+    checks = len(others) * sum(1 + entries_of(mapping(term).get("labelSelector")) for term in terms)
+    is_long = len(others) > MOST_ROLES or checks > _MOST_CHECKS
+    if is_long:
+        # Each term is held against the pods of its own role only.
         others = {name: other for name, other in others.items() if other is template}
+    is_all = not is_long and len(stated) == len(terms)
     labels = {
         name: PodLabels.from_template(other.labels, written.get(name, {}), stored=stored)
         for name, other in others.items()
@@ -564,6 +509,7 @@ def _anti_affinity_terms(
         (labels[name] for name, other in others.items() if other is template),
         PodLabels.from_template(template.labels, {}, stored=stored),
     )
+    apart: list[AntiAffinity] = []
     for index, term in enumerate(map(mapping, terms)):
         key = text(term.get("topologyKey"))
         covers = None if key is None else _covers(term, namespace)
@@ -573,11 +519,10 @@ def _anti_affinity_terms(
             name: all_hold((covers, _matches(term, pod_labels, other, stored=stored))) for name, other in labels.items()
         }
         at = template.spec_path / "affinity" / "podAntiAffinity" / _REQUIRED / Item(index)
-        roles = frozenset(name for name, answer in answers.items() if answer is True)
-        yield _Term(key, at, roles, may_match=None in answers.values())
-
-
-_ONE_SIDED = "the required anti-affinity of some pods of the gang against others, which do not state it"
+        if roles := frozenset(name for name, answer in answers.items() if answer is True):
+            apart.append(AntiAffinity(key, roles, at))
+        is_all = is_all and None not in answers.values()
+    return tuple(apart), is_all
 
 
 def mutual_needs(needs: Mapping[str, PodNeeds]) -> dict[str, PodNeeds]:
@@ -585,15 +530,18 @@ def mutual_needs(needs: Mapping[str, PodNeeds]) -> dict[str, PodNeeds]:
     scheduler that holds a pod against its own terms alone, and not against those of the gang's pods that it has placed
     at the same moment: the pod that has no term is placed second, beside the other.
     """
-    mutual_needs = {}
+    mutual = {}
     for name, pods in needs.items():
         apart = [
             rule._replace(roles=frozenset(other for other in rule.roles if _states(needs[other], rule.key, name)))
             for rule in pods.apart
         ]
-        left_out = pods.left_out if apart == list(pods.apart) else (*pods.left_out, _ONE_SIDED)
-        mutual_needs[name] = replace(pods, apart=tuple(rule for rule in apart if rule.roles), left_out=left_out)
-    return mutual_needs
+        left_out = pods.left_out
+        if apart != list(pods.apart):
+            one_sided = "the required anti-affinity of some pods of the gang against others, which do not state it"
+            left_out = (*left_out, one_sided)
+        mutual[name] = replace(pods, apart=tuple(rule for rule in apart if rule.roles), left_out=left_out)
+    return mutual
 
 
 def _states(pods: PodNeeds, key: str, name: str) -> bool:
@@ -642,7 +590,7 @@ def spread_of(template: PodTemplate) -> tuple[SpreadLimit, ...]:
     constraints = sequence(template.spec.get("topologySpreadConstraints"))[:_MOST_CONSTRAINTS]
     if not constraints:
         return ()
-    labels = sure_labels(template.labels)
+    labels = PodLabels.from_template(template.labels, {}, stored=False)
     spreads: list[SpreadLimit] = []
     for index, constraint in enumerate(map(mapping, constraints)):
         key, most = text(constraint.get("topologyKey")), integer(constraint.get("maxSkew")) or 0
@@ -650,31 +598,18 @@ def spread_of(template: PodTemplate) -> tuple[SpreadLimit, ...]:
         if key is None or most < 1 or domains < 1 or constraint.get("whenUnsatisfiable") != "DoNotSchedule":
             continue
         # Pods with other values of such a label are not counted.
-        counted = all(
-            text(name) in labels and is_sure(text(name) or "") for name in sequence(constraint.get("matchLabelKeys"))
-        )
-        if counted and surely_matches(constraint.get("labelSelector"), labels):
+        counted = all(text(name) in labels.sure for name in sequence(constraint.get("matchLabelKeys")))
+        if counted and matches(constraint.get("labelSelector"), labels) is True:
             at = template.spec_path / "topologySpreadConstraints" / Item(index)
             spreads.append(SpreadLimit(key, domains, most, at))
     return tuple(spreads)
 
 
-def affinity_left_out(template: PodTemplate) -> Iterator[str]:
-    """Yields the required pod affinity of a template, in words. Raises `Malformed`."""
-    affinity = mapping(mapping(template.spec.get("affinity")).get("podAffinity"))
-    if sequence(affinity.get(_REQUIRED)):
-        yield "the required pod affinity of the pods"
+def requires_affinity(template: PodTemplate) -> bool:
+    return bool(sequence(mapping(mapping(template.spec.get("affinity")).get("podAffinity")).get(_REQUIRED)))
 
 
-def spread_left_out(template: PodTemplate, judged: tuple[SpreadLimit, ...]) -> Iterator[str]:
-    """Yields the topology spread constraints that are not among those `judged`, in words. Raises `Malformed`."""
+def binding_constraints(template: PodTemplate) -> int:
+    """Returns how many topology spread constraints may keep a pod waiting. Raises `Malformed`."""
     constraints = map(mapping, sequence(template.spec.get("topologySpreadConstraints")))
-    binding = sum(constraint.get("whenUnsatisfiable") == "DoNotSchedule" for constraint in constraints)
-    if binding > len(judged):
-        yield "the topology spread constraints of the pods"
-
-
-def overhead_left_out(template: PodTemplate) -> Iterator[str]:
-    """Yields the overhead that the API server adds to pods of a RuntimeClass, in words. Raises `Malformed`."""
-    if text(template.spec.get("runtimeClassName")) is not None and not template.spec.get("overhead"):
-        yield "the overhead of the RuntimeClass of the pods"
+    return sum(constraint.get("whenUnsatisfiable") == "DoNotSchedule" for constraint in constraints)

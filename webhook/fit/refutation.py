@@ -9,7 +9,7 @@ of the condition that fails, so its sentence is the proof.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import combinations
 from math import gcd
 from typing import Any, NamedTuple
@@ -60,14 +60,23 @@ def simply_refused(part: NeedPart, area: Area, ground: Ground, budget: verdict.S
     budget.spend(2 + (ground.kinds + len(ground.resources)) // 2)
     floors = ground.floors_in(area)
     totals = ground.totals_in(area)
+    pods_of: Iterable[int]
+    sums: Iterable[int]
     if part.vector is None:
-        return _choice_refused(part, area, ground, budget)
-    for kind, pods in enumerate(part.vector):
-        if pods > floors[kind]:
-            return Refusal("C2" if floors[kind] else "C1", part, area, (kind,), None, pods, floors[kind])
-    for k, needed in enumerate(part.sums):
-        if needed > totals[k]:
-            return Refusal("C3", part, area, kinds_of(part.vector), k, needed, totals[k])
+        # Some children are enough: each sum counts its own cheapest ones.
+        budget.spend((ground.kinds + len(ground.resources)) * (1 + len(part.children)))
+        kinds = range(ground.kinds)
+        pods_of = (least_weight(part, [int(other == kind) for other in kinds]) for kind in kinds)
+        sums = (least_weight(part, [request[k] for request in ground.requests]) for k in range(len(totals)))
+    else:
+        pods_of, sums = part.vector, part.sums
+    for kind, (pods, floor) in enumerate(zip(pods_of, floors, strict=True)):
+        if pods > floor:
+            return Refusal("C2" if floor else "C1", part, area, (kind,), None, pods, floor)
+    for k, (needed, there) in enumerate(zip(sums, totals, strict=True)):
+        if needed > there:
+            kinds_of = tuple(kind for kind in range(ground.kinds) if part.vector is None or part.vector[kind])
+            return Refusal("C3", part, area, kinds_of, k, needed, there)
     return None
 
 
@@ -79,9 +88,8 @@ def refused_by_subsets(part: NeedPart, area: Area, ground: Ground, budget: verdi
     floors = ground.floors_in(area)
     for k in range(-1, len(ground.resources)):
         weights = [1 if k < 0 else request[k] for request in ground.requests]
-        requested = (
-            None if part.vector is None else [pods * weight for pods, weight in zip(part.vector, weights, strict=True)]
-        )
+        vector = part.vector
+        requested = None if vector is None else [pods * weight for pods, weight in zip(vector, weights, strict=True)]
         # One kind by itself can use so much, so all of them can, too.
         alone = [floor * weight for floor, weight in zip(floors, weights, strict=True)]
         for subset in _subsets(kinds):
@@ -111,26 +119,6 @@ def usable_by(mask: int, k: int, ground: Ground, budget: verdict.StepBudget) -> 
     return usable
 
 
-def kinds_of(vector: tuple[int, ...]) -> tuple[int, ...]:
-    """Returns the kinds that have pods in a vector."""
-    return tuple(kind for kind, pods in enumerate(vector) if pods)
-
-
-def _choice_refused(part: NeedPart, area: Area, ground: Ground, budget: verdict.StepBudget) -> Refusal | None:
-    """Returns what C1 to C3 refute where some children are enough: each sum counts its own cheapest ones."""
-    floors, totals = ground.floors_in(area), ground.totals_in(area)
-    budget.spend((ground.kinds + len(ground.resources)) * (1 + len(part.children)))
-    for kind, floor in enumerate(floors):
-        needed = least_weight(part, [int(other == kind) for other in range(ground.kinds)])
-        if needed > floor:
-            return Refusal("C2" if floor else "C1", part, area, (kind,), None, needed, floor)
-    for k, there in enumerate(totals):
-        needed = least_weight(part, [request[k] for request in ground.requests])
-        if needed > there:
-            return Refusal("C3", part, area, tuple(range(ground.kinds)), k, needed, there)
-    return None
-
-
 def _subsets(kinds: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
     if len(kinds) > _ALL_SUBSETS:
         yield kinds
@@ -154,19 +142,14 @@ def _usable_on(shape: int, mask: int, k: int, ground: Ground) -> int:
         return max(request * floor for request, floor, _ in pods)
     everything = sum(request * floor for request, floor, _ in pods)
     if k < 0:
-        return min(everything, _most_pods(shape, [kind for _, _, kind in pods], ground))
+        # Of each resource at least the smallest request is used.
+        most = everything
+        for resource, have in enumerate(ground.shapes[shape].capacity):
+            smallest = min((ground.requests[kind][resource] for _, _, kind in pods), default=0)
+            most = min(most, have // smallest) if smallest else most
+        return most
     capacity = ground.shapes[shape].capacity[k]
     return everything if everything <= capacity else _reachable(pods, capacity)
-
-
-def _most_pods(shape: int, kinds: list[int], ground: Ground) -> int:
-    """Returns how many pods of some kinds a node can have: of each resource at least the smallest request is used."""
-    most = sum(ground.floors[shape][kind] for kind in kinds)
-    for k, have in enumerate(ground.shapes[shape].capacity):
-        smallest = min((ground.requests[kind][k] for kind in kinds), default=0)
-        if smallest:
-            most = min(most, have // smallest)
-    return most
 
 
 def _reachable(pods: list[tuple[int, int, int]], capacity: int) -> int:
@@ -207,8 +190,8 @@ def _refused_by_cells(
     return None
 
 
-def _cliques(rows: tuple[int, ...], kinds: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """Yields the largest sets of kinds that conflict with themselves and one another, by their first kind."""
+def _cliques(rows: tuple[int, ...], kinds: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Returns the largest sets of kinds that conflict with themselves and one another."""
     cliques = set()
     for first in kinds:
         clique: list[int] = []
@@ -217,7 +200,7 @@ def _cliques(rows: tuple[int, ...], kinds: tuple[int, ...]) -> Iterator[tuple[in
                 clique.append(kind)
         if clique:
             cliques.add(tuple(sorted(clique)))
-    yield from sorted(cliques)
+    return sorted(cliques)
 
 
 def _values(area: Area, key: int, clique: tuple[int, ...], ground: Ground) -> int:
@@ -254,9 +237,7 @@ class Refuter:
 
     def refused_inside(self, part: NeedPart, area: Area) -> Refusal | None:
         """Returns why the part cannot be placed in the area once that is its domain."""
-        refusal = simply_refused(part, area, self.ground, self.budget)
-        if refusal is None and self.strong:
-            refusal = refused_by_subsets(part, area, self.ground, self.budget)
+        refusal = self._refused_by_sums(part, area)
         if refusal is not None or part.kind >= 0:
             return refusal
         if part.chooses:
@@ -272,7 +253,6 @@ class Refuter:
         return None
 
     def domains(self, part: NeedPart, area: Area) -> tuple[EqualDomains, ...]:
-        """Returns the domains that the part may choose from."""
         if part.within is None:
             return (EqualDomains((area,), ("",), 1),)
         return tuple(domains_in(area, part.within, self.ground, partitions_below(part)))
@@ -314,13 +294,9 @@ class Refuter:
             return most
         self.budget.spend(1)
         floors, totals = self.ground.floors_in(area), self.ground.totals_in(area)
-        for pods, floor in zip(part.vector, floors, strict=True):
-            if pods:
-                most = min(most, floor // pods)
-        for needed, there in zip(part.sums, totals, strict=True):
-            if needed:
-                most = min(most, there // needed)
-        return most
+        rooms = [floor // pods for pods, floor in zip(part.vector, floors, strict=True) if pods]
+        rooms += [there // needed for needed, there in zip(part.sums, totals, strict=True) if needed]
+        return min([most, *rooms])
 
     def _choice_refused(self, part: NeedPart, area: Area) -> Refusal | None:
         dead, first = [], None
@@ -333,11 +309,12 @@ class Refuter:
         if placeable < part.count:
             return Refusal("T", part, area, (), None, part.count, placeable, inner=first)
         left = drop_children(part, frozenset(dead), self.ground) if dead else None
-        if left is None:
-            return None
-        refusal = simply_refused(left, area, self.ground, self.budget)
+        return None if left is None else self._refused_by_sums(left, area)
+
+    def _refused_by_sums(self, part: NeedPart, area: Area) -> Refusal | None:
+        refusal = simply_refused(part, area, self.ground, self.budget)
         if refusal is None and self.strong:
-            refusal = refused_by_subsets(left, area, self.ground, self.budget)
+            refusal = refused_by_subsets(part, area, self.ground, self.budget)
         return refusal
 
     def _placeable(self, part: NeedPart, dead: frozenset[int], area: Area) -> int:

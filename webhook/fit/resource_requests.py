@@ -166,7 +166,9 @@ def requests_of(template: PodTemplate, rules: RequestRules, *, stored: bool) -> 
     unsure = (*rules.unsure, BY_CLASS)
     for resource, amount in totals.items():
         pooled = rules.kai_gpus and is_gpu_name(resource) and amount is not None
-        if pooled or not is_compared(resource) or rules.ignores(resource):
+        # Schedulers skip other names.
+        is_compared = resource in _OF_EVERY_NODE or resource.startswith(HUGE_PAGES) or "/" in resource
+        if pooled or not is_compared or rules.ignores(resource):
             continue
         if len(request) == _MOST_RESOURCES:
             unjudged.append(f"the resources of a pod above {_MOST_RESOURCES}")
@@ -188,13 +190,7 @@ def requests_of(template: PodTemplate, rules: RequestRules, *, stored: bool) -> 
     return {**request, SLOTS: 1}, tuple(unjudged)
 
 
-def is_compared(resource: str) -> bool:
-    """Returns whether schedulers compare a resource with what a node has. They skip other names."""
-    return resource in _OF_EVERY_NODE or resource.startswith(HUGE_PAGES) or "/" in resource
-
-
 def is_gpu_name(resource: str) -> bool:
-    """Returns whether KAI takes a resource for GPUs."""
     return resource.endswith("gpu")
 
 
@@ -312,8 +308,6 @@ def claims_of(template: PodTemplate, shape: GangShape, facts: ClusterFacts) -> t
 UNBOUNDED = 2**40
 # The key of all drivers together.
 ALL_DRIVERS = ""
-_CONDITION = "C0"
-_UNCOUNTED = "which nodes have the devices of the {} is not known"
 
 
 class NodeDevices(NamedTuple):
@@ -361,7 +355,7 @@ class DevicesByNode(Mapping[str, Mapping[str, int]]):
 
 
 class PodDevices(NamedTuple):
-    """The devices of one pod: `own` for each pod, `shared` once for a claim. `unknown` says what is left out."""
+    """The devices of one pod: `each` for each pod, `shared` once for a claim. `unknown` says what is left out."""
 
     each: tuple[DeviceNeed, ...] = ()
     shared: tuple[SharedClaimNeed, ...] = ()
@@ -393,10 +387,9 @@ def _devices_in(slices: Mapping[str, Slice]) -> NodeDevices:
         newest[pool] = max(resource_slice.generation, newest.get(pool, resource_slice.generation))
     seen: dict[tuple[str, str], set[str]] = {}
     for resource_slice in slices.values():
-        if resource_slice.generation == newest[resource_slice.driver, resource_slice.pool]:
-            seen.setdefault((resource_slice.driver, resource_slice.pool), set()).update(
-                node for node, _ in resource_slice.nodes if node
-            )
+        pool = (resource_slice.driver, resource_slice.pool)
+        if resource_slice.generation == newest[pool]:
+            seen.setdefault(pool, set()).update(node for node, _ in resource_slice.nodes if node)
     nodes: dict[str, dict[str, int]] = {}
     anywhere: dict[str, int] = {}
     present: dict[tuple[str, str], int] = {}
@@ -437,7 +430,7 @@ def device_needs_of(member: MemberShape, shape: GangShape, facts: ClusterFacts) 
         if claim.name is not None and (needs := tuple(_needs(claim, facts, devices)))
     ]
     uncounted = (
-        _UNCOUNTED.format(claim.called)
+        f"which nodes have the devices of the {claim.called} is not known"
         for claim in claims
         for request in claim.requests or ()
         if _driver(request, facts) not in devices.drivers or request.admin
@@ -499,24 +492,23 @@ def _refusal(member: MemberShape, together: int, shape: GangShape, facts: Cluste
         least = sum(min(of_request, default=0) for of_request in numbers)
         if least > MOST_DEVICES:
             why = f"the {claim.called} requests at least {least} devices, and a claim has {MOST_DEVICES} at most"
-            # Another claim of that name cures it as well.
-            return _witness(member, claim, least, why, "divide the claim into several", own_change=False)
-        if claim.name is not None and together > MOST_CONSUMERS:
+            remedy = "divide the claim into several"
+        elif claim.name is not None and together > MOST_CONSUMERS:
             why = f"{together} pods use the {claim.called}, and a claim has {MOST_CONSUMERS} consumers at most"
             remedy = "use several claims, or a ResourceClaimTemplate"
-            return _witness(member, claim, together, why, remedy, own_change=True)
+        else:
+            continue
+        is_large = least > MOST_DEVICES
+        return Witness(
+            family=FitFamily.DEVICES,
+            scope=FitScope.EVER,
+            at=claim.at,
+            value=least if is_large else together,
+            why=why,
+            remedy=remedy,
+            condition="C0",
+            members=(member.called,),
+            # Another claim of that name cures a large claim as well.
+            own_change=not is_large,
+        )
     return None
-
-
-def _witness(member: MemberShape, claim: PodClaim, value: int, why: str, remedy: str, *, own_change: bool) -> Witness:
-    return Witness(
-        family=FitFamily.DEVICES,
-        scope=FitScope.EVER,
-        at=claim.at,
-        value=value,
-        why=why,
-        remedy=remedy,
-        condition=_CONDITION,
-        members=(member.called,),
-        own_change=own_change,
-    )

@@ -33,7 +33,6 @@ class FitScope(StrEnum):
 
     @property
     def label(self) -> str:
-        """The scope as the label of a metric."""
         return "ever" if self is FitScope.EVER else "theseNodes"
 
 
@@ -165,7 +164,6 @@ class StepBudget:
 
     @property
     def used(self) -> int:
-        """The steps that were used."""
         return self.steps - max(self.left, 0)
 
 
@@ -202,9 +200,9 @@ def resource_amount_text(resource: str, number: int) -> str:
     return f"{amount_text(resource, number)} {resource}"
 
 
-def count_text(number: int, singular: str, many: str | None = None) -> str:
+def count_text(number: int, noun: str) -> str:
     """Returns a number with its noun: `1 pod`, `2 pods`."""
-    return f"{number} {singular if number == 1 else many or singular + 's'}"
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def sentence_list(words: Sequence[str]) -> str:

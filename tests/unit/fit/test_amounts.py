@@ -25,11 +25,7 @@ def test_amounts_are_written_as_kubernetes_writes_them(resource: str, number: in
 
 
 def test_numbers_agree_with_their_nouns() -> None:
-    assert [count_text(1, "pod"), count_text(2, "pod"), count_text(2, "entry", "entries")] == [
-        "1 pod",
-        "2 pods",
-        "2 entries",
-    ]
+    assert [count_text(number, "pod") for number in (0, 1, 2)] == ["0 pods", "1 pod", "2 pods"]
     assert [sentence_list(words) for words in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == [
         "",
         "a",

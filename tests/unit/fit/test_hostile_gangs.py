@@ -60,10 +60,10 @@ def test_long_selectors_of_many_roles_are_held_against_their_own_pods_only() -> 
         return PodTemplate({"labels": {"app": name}}, {"affinity": affinity}, TemplatePlace(SPEC))
 
     few = {name: template(name, 3) for name in ("a", "b")}
-    (found,) = apart_of(few["a"], few, stored=True, namespace="default")
+    ((found,), _) = apart_of(few["a"], few, stored=True, namespace="default")
     assert found.roles == {"a", "b"}
     many = {f"r{index}": template(f"r{index}", 60) for index in range(60)}
-    (found,) = apart_of(many["r7"], many, stored=True, namespace="default")
+    ((found,), _) = apart_of(many["r7"], many, stored=True, namespace="default")
     assert found.roles == {"r7"}
 
 

@@ -71,7 +71,7 @@ def anti(**term: Any) -> dict[str, Any]:
 
 
 def against(own: PodTemplate, *, stored: bool = False, **others: PodTemplate) -> list[tuple[str, list[str]]]:
-    found = apart_of(own, {"own": own, **others}, stored=stored, namespace="team")
+    found, _ = apart_of(own, {"own": own, **others}, stored=stored, namespace="team")
     return [(one.key, sorted(one.roles)) for one in found]
 
 
@@ -132,7 +132,9 @@ def test_the_work_is_bounded_for_many_terms_and_many_roles() -> None:
     )
     assert len(against(one)) == 8
     many = {"own": one, **{f"r{index}": template(LABELS) for index in range(64)}}
-    assert [one.roles for one in apart_of(one, many, stored=False, namespace="team")] == [frozenset({"own"})] * 8
+    apart, is_all = apart_of(one, many, stored=False, namespace="team")
+    assert [rule.roles for rule in apart] == [frozenset({"own"})] * 8
+    assert not is_all
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ from webhook.backends.kai.keys import KaiSettings
 from webhook.backends.queues import leaves, limits_of, path_of, place_of
 from webhook.backends.topologies import NoTopology, UnknownTopology
 from webhook.fit.ceilings import MOST_TRIED, Counted, allows
-from webhook.fit.gang_shapes import GangShape, MemberShape
+from webhook.fit.gang_shapes import GangShape
 from webhook.fit.packing import (
     KAI,
     Ceiling,
@@ -67,8 +67,8 @@ from webhook.model.topology_tree import TopologyDrift
 from webhook.validators.gang_scheduler import Limit
 from webhook.validators.registry import collect
 from webhook.workloads.jobset import JobSet
-from webhook.workloads.opted_in_gang import KAI_REQUIRED, KAI_TOPOLOGY, has_foreign_gang
-from webhook.workloads.opted_in_workload import OptedInWorkload, Part, SchedulerGroups
+from webhook.workloads.opted_in_gang import KAI_REQUIRED, KAI_TOPOLOGY, OptedInGang, has_foreign_gang
+from webhook.workloads.opted_in_workload import OptedInWorkload, SchedulerGroups
 
 _LEVEL = depends("a KAI Topology that has the domain among its levels")
 CAPABILITIES: CapabilityTable = {
@@ -87,24 +87,23 @@ CAPABILITIES: CapabilityTable = {
     Capability.PRIORITY_CLASS: depends("a PriorityClass that exists"),
 }
 
-_ASSUMED = f"kai-scheduler is {podgrouper.TREES} or newer"
-_UNKNOWN = "the level of the KAI Topology that the gang requires"
 # Jobs of a JobSet that each need a domain of their own are listed up to this number.
 _MOST_LISTED = 64
 _MOST_DIGITS = 9
 _MOST_FAULTS = 3
-_IN_TURN = "KAI's group needs {} of the replicated Jobs at once, and {} have pods before another one ran"
 
 
 def packing_of(shape: GangShape, roles: Roles, version: Version | None, facts: ClusterFacts) -> Packing:
-    """Returns what KAI places together of a gang."""
     domains = _Domains(facts)
     if shape.opted_in is not None:
-        packing = _grouped(shape, roles, version, domains)
+        packing = _grouped(shape, shape.opted_in, roles, version, domains)
     else:
         binding = shape.topology_name
         packing = pack_together(shape, roles, lambda key, at: domains.binding_partition(binding, key, at))
-    return replace(packing, left_out=(*packing.left_out, _UNKNOWN)) if domains.unknown else packing
+    if domains.unknown:
+        unknown = "the level of the KAI Topology that the gang requires"
+        packing = replace(packing, left_out=(*packing.left_out, unknown))
+    return packing
 
 
 class _Domains:
@@ -124,7 +123,7 @@ class _Domains:
         names = {} if topology_binding is None else {level: domain for domain, level in topology_binding.keys.items()}
         return self._partition(levels, key, at, names)
 
-    def annotated_partition(self, annotations: Mapping[str, Any], at: FieldPath | None = None) -> Partition | None:
+    def annotated_partition(self, annotations: Mapping[str, Any]) -> Partition | None:
         """Returns the domains that annotations require, or None. KAI ignores a level without a Topology."""
         level, topology = text(annotations.get(KAI_REQUIRED)), text(annotations.get(KAI_TOPOLOGY))
         if not level or not topology:
@@ -132,7 +131,7 @@ class _Domains:
         levels = (self._facts.kai_topologies or {}).get(topology, ())
         aliases = levels.aliases if isinstance(levels, KaiLevels) else {}
         names = {label: alias for alias, label in aliases.items()}
-        return self._partition(levels, aliases.get(level, level), at, names)
+        return self._partition(levels, aliases.get(level, level), None, names)
 
     def _partition(
         self, levels: tuple[str, ...], key: str, at: FieldPath | None, names: Mapping[str, str]
@@ -150,44 +149,44 @@ class _Domains:
         return partition
 
 
-def _grouped(shape: GangShape, roles: Roles, version: Version | None, domains: _Domains) -> Packing:
-    workload = None if shape.opted_in is None else shape.opted_in.workload
-    within = domains.annotated_partition({} if workload is None else podgrouper.annotations_of(workload))
+def _grouped(shape: GangShape, gang: OptedInGang, roles: Roles, version: Version | None, domains: _Domains) -> Packing:
+    workload = gang.workload
+    within = domains.annotated_partition(podgrouper.annotations_of(workload))
     trees = version is None or version >= podgrouper.TREES
-    grouping = None if workload is None else podgrouper.grouping_of(workload, trees=trees)
+    grouping = podgrouper.grouping_of(workload, trees=trees)
     if grouping is not None and (faults := [*grouping.errors, *grouping.unreachable]):
         return Packing((), unknown=tuple(f"{fault.at}: {fault.why}" for fault in faults[:_MOST_FAULTS]))
     if isinstance(workload, JobSet):
-        return _job_set_packing(shape, workload, roles, version, domains)
+        return _job_set_packing(shape, gang, workload, roles, version, domains)
     minimums = {} if grouping is None else grouping.minimums
     needs: list[Need] = []
     for member in shape.needed:
-        part = _first_part(member, shape)
+        part = next(iter(gang.parts.get(member.part, ())), None)
         count = member.minimum if part is None else minimums.get(part.place, member.minimum)
         if part is not None and member.minimum < part.needed:
             # Kueue may start the workload with fewer pods.
             count = min(count, member.minimum)
         if count > 0:
             # Podgrouper reads the level of a leaf from Ray's templates.
-            reads_pods = workload is not None and podgrouper.reads_pods(workload)
-            level = domains.annotated_partition(member.template.annotations if reads_pods else {})
+            annotations = member.template.annotations if podgrouper.reads_pods(workload) else {}
+            level = domains.annotated_partition(annotations)
             needs.append(PodsNeed(roles.role_of(member), count, level))
     packing = _together(shape, needs, len(needs), within)
     return packing if grouping is None else replace(packing, left_out=(*packing.left_out, *grouping.unsure))
 
 
 def _job_set_packing(
-    shape: GangShape, workload: JobSet, roles: Roles, version: Version | None, domains: _Domains
+    shape: GangShape, gang: OptedInGang, workload: JobSet, roles: Roles, version: Version | None, domains: _Domains
 ) -> Packing:
     """Returns what the group of a JobSet places together: of its replicated Jobs all, or as many as an annotation says;
     of each of these all Jobs, with the pods of each.
     """
     needed, first = podgrouper.root_minimum(workload), podgrouper.first_parts(workload)
     if (version is None or version >= podgrouper.TREES) and needed is not None and needed > first:
-        return Packing((), unknown=(_IN_TURN.format(needed, first),))
-    stated = _minimum(podgrouper.annotations_of(workload), None)
-    members = () if shape.opted_in is None else shape.opted_in.members
-    left_out_members = sum(member.min_replicas > 0 for member in members) - len(shape.needed)
+        why = f"KAI's group needs {needed} of the replicated Jobs at once, and {first} have pods before another one ran"
+        return Packing((), unknown=(why,))
+    stated = _minimum(podgrouper.annotations_of(workload))
+    left_out_members = sum(member.min_replicas > 0 for member in gang.members) - len(shape.needed)
     if version is not None and version < podgrouper.TREES:
         if left_out_members:
             # The pods count together, and any of them. So those that are left out may be enough.
@@ -201,11 +200,11 @@ def _job_set_packing(
     of_jobs = {part.name: mapping(workload.job_metadata(index)) for index, part in enumerate(workload.parts)}
     needs, left_out = [], False
     for member in shape.needed:
-        part = _first_part(member, shape)
+        part = next(iter(gang.parts.get(member.part, ())), None)
         # Without its replicated Job nothing is known but that there are pods.
         each = 1 if part is None else max(part.each, 1)
         annotations = {} if part is None else mapping(of_jobs.get(part.name, {}).get("annotations"))
-        pods = min(_minimum(annotations, None) or each, each)
+        pods = min(_minimum(annotations) or each, each)
         jobs = 1 if part is None else member.minimum // each
         within = domains.annotated_partition(annotations)
         if within is None or jobs > _MOST_LISTED:
@@ -217,16 +216,11 @@ def _job_set_packing(
     # Where some parts are enough, those that are left out may be among them.
     count = len(needs) if stated is None else max(min(stated - left_out_members, len(needs)), 0)
     packing = _together(shape, needs, count, whole)
-    packing = replace(packing, assumptions=() if version is not None else (_ASSUMED,))
+    assumed = f"kai-scheduler is {podgrouper.TREES} or newer"
+    packing = replace(packing, assumptions=() if version is not None else (assumed,))
     if left_out:
         packing = replace(packing, left_out=(*packing.left_out, "the domain of each Job is not judged"))
     return packing
-
-
-def _first_part(member: MemberShape, shape: GangShape) -> Part | None:
-    """Returns the part that a member's pods are of. Stored pods do not have its name as their role."""
-    parts = () if shape.opted_in is None else shape.opted_in.parts.get(member.part, ())
-    return next(iter(parts), None)
 
 
 def _together(shape: GangShape, needs: list[Need], count: int, within: Partition | None) -> Packing:
@@ -236,20 +230,17 @@ def _together(shape: GangShape, needs: list[Need], count: int, within: Partition
     return Packing((group,), left_out=shape.left_out)
 
 
-def _minimum(annotations: Mapping[str, Any], default: int | None) -> int | None:
+def _minimum(annotations: Mapping[str, Any]) -> int | None:
     """Returns the minimum that annotations state; one pod if that cannot be read."""
     stated = text(annotations.get(keys.ANNOTATION_MINIMUM))
     if stated is None:
-        return default
+        return None
     if not (stated.isascii() and stated.isdigit()) or len(stated) > _MOST_DIGITS:
         return 1
     return max(int(stated), 1)
 
 
-_UNKNOWN_QUEUES = "the KAI Queues are unknown"
-_NO_QUEUE = "the KAI Queue of the gang is unknown"
 _UNKNOWN_LIMITS = "the limits of the KAI Queue {} are unknown"
-_MISSING = "the KAI Queue {} above {} is unknown"
 _MIG = re.compile(r"nvidia\.com/mig-(\d{1,2})g\.", re.ASCII)
 _MILLI = 1000
 # The name of a PriorityClass, on a workload or a pod.
@@ -268,16 +259,16 @@ def ceilings_of(
     queue: str | None = None,
 ) -> Ceilings:
     """Returns the queues that limit a gang with these roles. `queue` is that of its PodGroup, where that is known."""
-    name = queue or shape.record.queue(settings.queueLabelKey) or settings.defaultQueue
-    queues = facts.kai_queues
+    key, queues = settings.queueLabelKey, facts.kai_queues
+    name = queue or shape.record.queue(key) or settings.defaultQueue
     if name is None or queues is None:
-        return Ceilings(unknown=(_NO_QUEUE if name is None else _UNKNOWN_QUEUES,))
+        why = "the KAI Queue of the gang is unknown" if name is None else "the KAI Queues are unknown"
+        return Ceilings(unknown=(why,))
     path = list(path_of(name, queues))
     limits: list[tuple[str, Callable[[KaiQueue], _Stated]]] = [("the KAI Queue", lambda kai_queue: kai_queue.limit)]
     if _is_never_preempted(shape, facts):
         limits.append(("the quota of the KAI Queue", lambda kai_queue: kai_queue.quota))
     whole = all(_gpus(role) % _MILLI == 0 for role in roles.values())
-    key = settings.queueLabelKey
     at = place_of(shape, [("labels", key)] if shape.opted_in else [("labels", key), ("annotations", key)], LABELS / key)
     ceilings = [
         _ceiling(called, name, queue_name, amounts, at, whole=whole)
@@ -288,7 +279,8 @@ def ceilings_of(
     unknown = [_UNKNOWN_LIMITS.format(shown(queue_name)) for queue_name, limiting in path if limiting.limit is None]
     top = path[-1][1].parent if path else name
     if top and top not in queues:
-        unknown.append(_UNKNOWN_LIMITS.format(shown(top)) if top == name else _MISSING.format(shown(top), shown(name)))
+        missing = f"the KAI Queue {shown(top)} above {shown(name)} is unknown"
+        unknown.append(_UNKNOWN_LIMITS.format(shown(top)) if top == name else missing)
     if not all(allows(ceiling, shape, roles) for ceiling in ceilings):
         cure = _cure(name, shape, roles, queues, settings)
         ceilings = [ceiling._replace(cure=cure) for ceiling in ceilings]
@@ -501,7 +493,8 @@ class KaiBackend(Backend[KaiSettings]):
         return gangs.topology_objects(binding)
 
     def topology_must_be_remade(self, desired: Manifest, live: Manifest) -> bool:
-        return gangs.must_be_remade(desired, live)
+        # In KAI's CRD the node label keys and their order are immutable.
+        return gangs.level_keys(live) != gangs.level_keys(desired)
 
     def topology_drift(self, binding: ClusterTopologyBinding, live: Manifest | None) -> TopologyDrift | None:
         return gangs.topology_drift(binding, live)

@@ -68,8 +68,8 @@ def levels_of(binding: str, facts: ClusterFacts) -> tuple[str, ...]:
 
 def _missing(name: str, problem: str | None = None) -> NoTopology:
     """Returns the error for a Topology that is missing and, because of `problem`, not made from a binding."""
-    missing = f"the cluster has no KAI Topology {name[:LABEL_VALUE_LIMIT]}"
-    return NoTopology(missing if problem is None else f"{missing}, and {problem}", Needed("kai_topologies", name))
+    why = f"the cluster has no KAI Topology {name[:LABEL_VALUE_LIMIT]}{'' if problem is None else f', and {problem}'}"
+    return NoTopology(why, Needed("kai_topologies", name))
 
 
 def topology_objects(binding: ClusterTopologyBinding) -> list[Manifest]:
@@ -100,15 +100,9 @@ def adopt_topology(desired: Manifest, live: Manifest | None) -> Manifest:
     return {**desired, "spec": {**desired["spec"], "levels": aliased}}
 
 
-def must_be_remade(desired: Manifest, live: Manifest) -> bool:
-    """Returns whether the node label keys or their order differ: in KAI's CRD they are immutable."""
-    return _keys(live) != _keys(desired)
-
-
 def topology_drift(binding: ClusterTopologyBinding, live: Manifest | None) -> TopologyDrift | None:
-    """Returns how the Topology for `binding` differs from it: in its levels, their order, or by being missing."""
     name = binding.references.get(keys.NAME, binding.name)
-    live_keys = None if live is None else _keys(live)
+    live_keys = None if live is None else level_keys(live)
     return _drift(binding.name, name, [level.key or "" for level in binding.levels], live_keys)
 
 
@@ -127,11 +121,10 @@ def known_drifts(facts: ClusterFacts) -> Iterator[TopologyDrift]:
 
 
 def _levels(live: Manifest | None) -> list[Mapping[str, Any]]:
-    levels = sequence(mapping(mapping(live).get("spec")).get("levels"))
-    return [mapping(level) for level in levels]
+    return list(map(mapping, sequence(mapping(mapping(live).get("spec")).get("levels"))))
 
 
-def _keys(live: Manifest) -> list[str]:
+def level_keys(live: Manifest) -> list[str]:
     return [text(level.get("nodeLabel")) or "" for level in _levels(live)]
 
 
@@ -140,9 +133,8 @@ def _drift(binding: str, name: str, desired: list[str], live: list[str] | None) 
         return TopologyDrift(name, DriftReason.NOT_FOUND, f"Topology {name} is missing")
     if live == desired:
         return None
-    levels, declared = ", ".join(live), ", ".join(desired)
-    message = f"Topology {name} has the levels {levels}, and ClusterTopologyBinding {binding} has {declared}"
-    return TopologyDrift(name, DriftReason.DRIFT, message)
+    differs = f"has the levels {', '.join(live)}, and ClusterTopologyBinding {binding} has {', '.join(desired)}"
+    return TopologyDrift(name, DriftReason.DRIFT, f"Topology {name} {differs}")
 
 
 def _problem(levels: Sequence[str]) -> str | None:
@@ -170,7 +162,6 @@ class SubGroup(NamedTuple):
 
     @property
     def states_both(self) -> bool:
-        """Whether it states a minimum of pods and one of groups."""
         return bool(self.pods) and self.groups is not None
 
 
@@ -200,7 +191,6 @@ class Tree:
 
     @property
     def leaves(self) -> list[SubGroup]:
-        """The leaves, which pods belong to."""
         return [group for group in self.by_name.values() if group.name not in self.below]
 
     @property
@@ -235,14 +225,8 @@ class Tree:
 
 def _subgroup(raw: Mapping[str, Any], name: str, parent: str | None, path: FieldPath) -> SubGroup:
     topology = raw.get("topologyConstraint")
-    return SubGroup(
-        name,
-        parent,
-        integer(raw.get("minMember")),
-        integer(raw.get("minSubGroup")),
-        None if topology is None else mapping(topology),
-        path,
-    )
+    constraint = None if topology is None else mapping(topology)
+    return SubGroup(name, parent, integer(raw.get("minMember")), integer(raw.get("minSubGroup")), constraint, path)
 
 
 def prepare_pod(member: GangMember, settings: KaiSettings) -> PodChanges:
@@ -278,11 +262,8 @@ def gang_objects(podgang: PodGang, record: Record, settings: KaiSettings, facts:
         return []
     refuse_twins(podgang, "kai/tree")
     workload = podgang.workload if isinstance(podgang, OptedInGang) else None
-    queue = (
-        record.queue(settings.queueLabelKey)
-        or (named_queue(workload, settings) if workload else None)
-        or settings.defaultQueue
-    )
+    of_workload = None if workload is None else named_queue(workload, settings)
+    queue = record.queue(settings.queueLabelKey) or of_workload or settings.defaultQueue
     if queue is None:
         why = "kai-scheduler does not start a gang without a queue"
         rule = "kai/no-queue" if workload is None else "kai/owner-no-queue"
@@ -456,9 +437,8 @@ def _refuse_unknown(constraint: PackConstraint, levels: dict[str, str], binding:
         raise _no_level(constraint, topology_name(binding, facts), missing.why) from None
     for key in levels.values():
         if key not in existing_levels:
-            raise _no_level(
-                constraint, key, "the Topology has no such level, so kai-scheduler would never start the gang"
-            )
+            why = "the Topology has no such level, so kai-scheduler would never start the gang"
+            raise _no_level(constraint, key, why)
     required, preferred = constraint.required, constraint.preferred
     if required and preferred and existing_levels.index(preferred) < existing_levels.index(required):
         raise _no_level(constraint, preferred, "the preferred level is broader than the required one")

@@ -189,13 +189,8 @@ _UNLIMITED = -1
 def _queue(raw: Manifest) -> tuple[str, KaiQueue]:
     labels, whole = labels_kept(labels_of(raw), first=ROLLCALL_LABELS)
     spec = mapping(raw.get("spec"))
-    return name_of(raw), KaiQueue(
-        name_text(spec.get("parentQueue")),
-        labels,
-        not whole,
-        limit=_stated(spec, "limit"),
-        quota=_stated(spec, "quota"),
-    )
+    limit, quota = _stated(spec, "limit"), _stated(spec, "quota")
+    return name_of(raw), KaiQueue(name_text(spec.get("parentQueue")), labels, not whole, limit=limit, quota=quota)
 
 
 def _stated(spec: Mapping[str, Any], kind: str) -> dict[str, int | None] | None:
@@ -237,12 +232,9 @@ def _shard(raw: Manifest) -> tuple[str, str | None]:
     return name_of(raw), name_text(mapping(raw.get("spec")).get("partitionLabelValue"))
 
 
+_QUEUE_FIELDS = ("metadata.labels", "spec.parentQueue", "spec.resources")
 QUEUE_FACTS = Projection(
-    "kai_queues",
-    Resource(QUEUE, "queues", namespaced=False),
-    _queue,
-    QueueTree,
-    fields=("metadata.labels", "spec.parentQueue", "spec.resources"),
+    "kai_queues", Resource(QUEUE, "queues", namespaced=False), _queue, QueueTree, fields=_QUEUE_FIELDS
 )
 TOPOLOGIES = Projection(
     "kai_topologies", Resource(TOPOLOGY, "topologies", namespaced=False), _topology, fields=("spec.levels",)

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 
 from webhook.backends.kai import keys, pod_groups, podgrouper
 from webhook.backends.kai.gangs import named_queue
@@ -40,17 +41,36 @@ from webhook.model.findings import Action, Finding
 from webhook.model.known_objects import KaiLevels, KaiQueue
 from webhook.model.quantity import Version, nanoseconds
 from webhook.model.reading import Manifest, integer, mapping, text
-from webhook.validators import examples
+from webhook.validators.examples import (
+    disaggregated_set,
+    job,
+    job_set,
+    pod_template,
+    ray_cluster,
+    replicated,
+    runtimes,
+    train_job,
+)
 from webhook.validators.registry import Example, Results, Subject, rule
 from webhook.validators.shared_checks import Key
-from webhook.workloads import opted_in_gang
 from webhook.workloads.job import Job
 from webhook.workloads.jobset import JobSet
 from webhook.workloads.kueue_integration import workload_with_pods
 from webhook.workloads.leaderworkerset import LeaderWorkerSet
+from webhook.workloads.opted_in_gang import (
+    KAI_REQUIRED,
+    KAI_TOPOLOGY,
+    Annotations,
+    annotations_of_jobs,
+    annotations_of_pods,
+    annotations_of_workload,
+    is_claimed,
+    no_gang,
+)
 from webhook.workloads.opted_in_workload import OptedInWorkload
 from webhook.workloads.trainjob import TrainerJobSet, TrainJob
 
+owner_rule = partial(rule, subject=Subject.OPTED_IN)
 # A minimum that any workload reaches with its first pod.
 _ONE = {keys.ANNOTATION_MINIMUM: "1"}
 _MOST_DIGITS = 18
@@ -58,8 +78,8 @@ _MOST_DIGITS = 18
 _GRACE, _KAI_GRACE = Version(0, 17), 60 * 10**9
 _FOREVER = f'{keys.ANNOTATION_GRACE}: "-1s"'
 _STEPS = (
-    examples.replicated("initializer", 1),
-    examples.replicated("node", 2, dependsOn=[{"name": "initializer", "status": "Complete"}]),
+    replicated("initializer", 1),
+    replicated("node", 2, dependsOn=[{"name": "initializer", "status": "Complete"}]),
 )
 _EXCLUSIVE = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}
 
@@ -99,12 +119,11 @@ def _findings(workload: OptedInWorkload, faults: Iterable[podgrouper.GroupingFau
         yield Finding(at=at, value=fault.value, why=why, remedy=fault.remedy, at_most=most)
 
 
-@rule(
+@owner_rule(
     "kai/owner-in-turn",
-    subject=Subject.OPTED_IN,
     independent=True,
-    passes=Example(examples.train_job(scheduler=NAME, annotations=_ONE), facts=examples.runtimes(*_STEPS)),
-    fails=Example(examples.train_job(scheduler=NAME), facts=examples.runtimes(*_STEPS)),
+    passes=Example(train_job(scheduler=NAME, annotations=_ONE), facts=runtimes(*_STEPS)),
+    fails=Example(train_job(scheduler=NAME), facts=runtimes(*_STEPS)),
 )
 def dependent_steps(workload: OptedInWorkload, context: RuleContext) -> Results:
     """Podgrouper supports InOrder but not `dependsOn`. The group waits for the pods of all steps, but the pods of later
@@ -145,23 +164,21 @@ def _lacks_grace(context: RuleContext) -> bool:
     return context.scheduler_version is not None and context.scheduler_version < _GRACE
 
 
-def _is_patient(job_set: JobSet, context: RuleContext) -> bool:
+def _is_patient(workload: JobSet, context: RuleContext) -> bool:
     """Returns whether a JobSet says how long it may lack pods: never evicted, or longer than KAI's 60 seconds."""
-    written = text(podgrouper.annotations_of(job_set).get(keys.ANNOTATION_GRACE))
+    written = text(podgrouper.annotations_of(workload).get(keys.ANNOTATION_GRACE))
     stated = None if written is None or _lacks_grace(context) else nanoseconds(written)
     return stated is not None and (stated < 0 or stated > _KAI_GRACE)
 
 
-@rule(
+@owner_rule(
     "kai/owner-stale",
-    subject=Subject.OPTED_IN,
     default=Action.WARN,
     independent=True,
     passes=Example(
-        examples.train_job(scheduler=NAME, annotations={**_ONE, keys.ANNOTATION_GRACE: "-1s"}),
-        facts=examples.runtimes(*_STEPS),
+        train_job(scheduler=NAME, annotations={**_ONE, keys.ANNOTATION_GRACE: "-1s"}), facts=runtimes(*_STEPS)
     ),
-    fails=Example(examples.train_job(scheduler=NAME, annotations=_ONE), facts=examples.runtimes(*_STEPS)),
+    fails=Example(train_job(scheduler=NAME, annotations=_ONE), facts=runtimes(*_STEPS)),
 )
 def stale_steps(workload: OptedInWorkload, context: RuleContext) -> Results:
     """KAI evicts all pods of a group of which a leaf has had fewer pods than its minimum for 60 seconds, also if the
@@ -191,12 +208,11 @@ def stale_steps(workload: OptedInWorkload, context: RuleContext) -> Results:
     yield Finding(at=at, value=value, why=why, remedy=remedy)
 
 
-@rule(
+@owner_rule(
     "kai/owner-ungrouped",
-    subject=Subject.OPTED_IN,
     independent=True,
-    passes=Example(examples.job(scheduler=NAME, annotations={keys.ANNOTATION_MINIMUM: "2"})),
-    fails=Example(examples.job(scheduler=NAME, annotations={keys.ANNOTATION_MINIMUM: "all"})),
+    passes=Example(job(scheduler=NAME, annotations={keys.ANNOTATION_MINIMUM: "2"})),
+    fails=Example(job(scheduler=NAME, annotations={keys.ANNOTATION_MINIMUM: "all"})),
 )
 def ungrouped(workload: OptedInWorkload, context: RuleContext) -> Results:
     """Podgrouper makes no PodGroup of a workload in which it cannot read a number that it needs: a minimum, the
@@ -211,13 +227,12 @@ def ungrouped(workload: OptedInWorkload, context: RuleContext) -> Results:
         yield from _findings(workload, grouping.errors, context)
 
 
-@rule(
+@owner_rule(
     "kai/owner-no-gang",
-    subject=Subject.OPTED_IN,
     capability=Capability.GANG,
     default=Action.WARN,
-    passes=Example(examples.job(scheduler=NAME, annotations={keys.ANNOTATION_MINIMUM: "2"})),
-    fails=Example(examples.job(scheduler=NAME)),
+    passes=Example(job(scheduler=NAME, annotations={keys.ANNOTATION_MINIMUM: "2"})),
+    fails=Example(job(scheduler=NAME)),
 )
 def job_without_minimum(workload: OptedInWorkload, context: RuleContext) -> Results:
     """Podgrouper's group of a Job has a minimum of one pod unless an annotation sets a higher one, so the pods start
@@ -225,7 +240,7 @@ def job_without_minimum(workload: OptedInWorkload, context: RuleContext) -> Resu
 
     Source: kai-scheduler/KAI-Scheduler, pkg/podgrouper/podgrouper/plugins/job (v0.17.0).
     """
-    if not isinstance(workload, Job) or opted_in_gang.is_claimed(workload):
+    if not isinstance(workload, Job) or is_claimed(workload):
         # Podgrouper skips pods that name their group.
         return
     if podgrouper.stated_minimum(workload) is None and (pods := workload.parts[0].pods) > 1:
@@ -234,12 +249,11 @@ def job_without_minimum(workload: OptedInWorkload, context: RuleContext) -> Resu
         yield Finding(at=ANNOTATIONS / keys.ANNOTATION_MINIMUM, value=None, why=why, remedy=remedy)
 
 
-@rule(
+@owner_rule(
     "kai/owner-minimum",
-    subject=Subject.OPTED_IN,
     independent=True,
-    passes=Example(examples.job(scheduler=NAME, annotations={keys.ANNOTATION_MINIMUM: "2"})),
-    fails=Example(examples.job(scheduler=NAME, annotations={keys.ANNOTATION_MINIMUM: "3"})),
+    passes=Example(job(scheduler=NAME, annotations={keys.ANNOTATION_MINIMUM: "2"})),
+    fails=Example(job(scheduler=NAME, annotations={keys.ANNOTATION_MINIMUM: "3"})),
 )
 def minimum_above_pods(workload: OptedInWorkload, context: RuleContext) -> Results:
     """A group never starts if its minimum is higher than the number of pods that exist at a time: that of a Job, of a
@@ -265,16 +279,13 @@ def minimum_above_pods(workload: OptedInWorkload, context: RuleContext) -> Resul
         yield Finding(at=ANNOTATIONS / keys.ANNOTATION_MINIMUM, value=stated, why=why, remedy=f"set at most {pods}")
 
 
-@rule(
+@owner_rule(
     "kai/owner-pods-to-come",
-    subject=Subject.OPTED_IN,
     independent=True,
     passes=Example(
-        examples.job_set(
-            examples.replicated("node", 4, metadata={"annotations": _ONE}), scheduler=NAME, annotations=_EXCLUSIVE
-        )
+        job_set(replicated("node", 4, metadata={"annotations": _ONE}), scheduler=NAME, annotations=_EXCLUSIVE)
     ),
-    fails=Example(examples.job_set(examples.replicated("node", 4), scheduler=NAME, annotations=_EXCLUSIVE)),
+    fails=Example(job_set(replicated("node", 4), scheduler=NAME, annotations=_EXCLUSIVE)),
 )
 def pods_created_later(workload: OptedInWorkload, context: RuleContext) -> Results:
     """Podgrouper waits for all pods that a Job, or a group of a LeaderWorkerSet, has at a time. With exclusive
@@ -296,7 +307,6 @@ def pods_created_later(workload: OptedInWorkload, context: RuleContext) -> Resul
 
 
 def _waits_for_all_pods(workload: OptedInWorkload, context: RuleContext) -> bool:
-    """Returns whether podgrouper waits for all pods of a Job, or of a group."""
     if isinstance(workload, LeaderWorkerSet):
         # Until the leader is on a node, podgrouper waits only for the leader.
         return text(workload.spec.get("startupPolicy")) != "LeaderReady"
@@ -306,11 +316,10 @@ def _waits_for_all_pods(workload: OptedInWorkload, context: RuleContext) -> bool
     return podgrouper.stated_minimum(workload) not in {None, "1"}
 
 
-@rule(
+@owner_rule(
     "kai/owner-version",
-    subject=Subject.OPTED_IN,
-    passes=Example(examples.job_set(scheduler=NAME), version="0.16.8"),
-    fails=Example(examples.job_set(scheduler=NAME), version="0.15.2"),
+    passes=Example(job_set(scheduler=NAME), version="0.16.8"),
+    fails=Example(job_set(scheduler=NAME), version="0.15.2"),
 )
 def job_set_before_trees(workload: OptedInWorkload, context: RuleContext) -> Results:
     """Before 0.16 podgrouper's group of a JobSet has a minimum of one pod unless an annotation sets a higher one.
@@ -322,29 +331,22 @@ def job_set_before_trees(workload: OptedInWorkload, context: RuleContext) -> Res
     if not isinstance(pods, JobSet) or not _lacks_trees(context) or podgrouper.stated_minimum(pods) is not None:
         return
     if (count := sum(part.pods for part in pods.parts)) > 1:
-        yield Finding(
-            at=ANNOTATIONS / keys.ANNOTATION_MINIMUM,
-            value=None,
-            why=f"before {podgrouper.TREES} podgrouper starts the pods of a JobSet one by one",
-            remedy=f'set the annotation {keys.ANNOTATION_MINIMUM}: "{count}", '
-            'or "1" if its pods need not start together',
-        )
+        why = f"before {podgrouper.TREES} podgrouper starts the pods of a JobSet one by one"
+        remedy = f'set the annotation {keys.ANNOTATION_MINIMUM}: "{count}", or "1" if its pods need not start together'
+        yield Finding(at=ANNOTATIONS / keys.ANNOTATION_MINIMUM, value=None, why=why, remedy=remedy)
 
 
-@rule(
+@owner_rule(
     "kai/owner-claimed",
-    subject=Subject.OPTED_IN,
     default=Action.WARN,
     passes=Example(
-        examples.job(
+        job(
             scheduler=NAME,
             annotations={keys.ANNOTATION_MINIMUM: "2"},
-            template=examples.pod_template(annotations={keys.ANNOTATION_GROUP: "mine", keys.ANNOTATION_SKIP: "true"}),
+            template=pod_template(annotations={keys.ANNOTATION_GROUP: "mine", keys.ANNOTATION_SKIP: "true"}),
         )
     ),
-    fails=Example(
-        examples.job(scheduler=NAME, template=examples.pod_template(annotations={keys.ANNOTATION_GROUP: "mine"}))
-    ),
+    fails=Example(job(scheduler=NAME, template=pod_template(annotations={keys.ANNOTATION_GROUP: "mine"}))),
 )
 def overwritten_group(workload: OptedInWorkload, _: RuleContext) -> Results:
     """Podgrouper overwrites the group of a pod that has an ownerReference, unless an annotation tells it to skip the
@@ -380,8 +382,8 @@ queue = opted_in_queue(
     """,
     keys=_keys,
     judge=judge_queue,
-    passes=Example(examples.train_job(scheduler=NAME, labels={keys.LABEL_QUEUE: "team-a"}), facts=_QUEUES),
-    fails=Example(examples.train_job(scheduler=NAME, labels={keys.LABEL_QUEUE: "research"}), facts=_QUEUES),
+    passes=Example(train_job(scheduler=NAME, labels={keys.LABEL_QUEUE: "team-a"}), facts=_QUEUES),
+    fails=Example(train_job(scheduler=NAME, labels={keys.LABEL_QUEUE: "research"}), facts=_QUEUES),
 )
 
 queue_disagree = opted_in_disagreement(
@@ -399,15 +401,12 @@ queue_disagree = opted_in_disagreement(
 )
 
 
-@rule(
+@owner_rule(
     "kai/owner-queue-annotation",
-    subject=Subject.OPTED_IN,
     default=Action.WARN,
     independent=True,
-    passes=Example(
-        examples.job(scheduler=NAME, labels={keys.LABEL_QUEUE: "team-a"}, annotations={keys.LABEL_QUEUE: "team-a"})
-    ),
-    fails=Example(examples.job(scheduler=NAME, annotations={keys.LABEL_QUEUE: "team-a"})),
+    passes=Example(job(scheduler=NAME, labels={keys.LABEL_QUEUE: "team-a"}, annotations={keys.LABEL_QUEUE: "team-a"})),
+    fails=Example(job(scheduler=NAME, annotations={keys.LABEL_QUEUE: "team-a"})),
 )
 def queue_annotation(workload: OptedInWorkload, context: RuleContext) -> Results:
     """KAI reads the queue of these workloads only from a label. An annotation with the queue has no effect.
@@ -423,11 +422,11 @@ def queue_annotation(workload: OptedInWorkload, context: RuleContext) -> Results
 
 _ZONE, _RACK = "example.com/zone", "example.com/rack"
 _LEVELS = ClusterFacts(kai_topologies={"dc": KaiLevels((_ZONE, _RACK), {})})
-_FACTS = replace(examples.runtimes(), kai_topologies=_LEVELS.kai_topologies)
+_FACTS = replace(runtimes(), kai_topologies=_LEVELS.kai_topologies)
 
 
-def _near(topology: str = "dc", level: str = _RACK) -> dict[str, str]:
-    return {opted_in_gang.KAI_TOPOLOGY: topology, opted_in_gang.KAI_REQUIRED: level}
+def _near(topology: str = "dc") -> dict[str, str]:
+    return {KAI_TOPOLOGY: topology, KAI_REQUIRED: _RACK}
 
 
 def _read_by_podgrouper(workload: OptedInWorkload, context: RuleContext) -> OptedInWorkload | None:
@@ -441,15 +440,15 @@ def _read_by_podgrouper(workload: OptedInWorkload, context: RuleContext) -> Opte
     return workload if whole is None and isinstance(workload, TrainJob) else whole
 
 
-def _topology_uses(place: opted_in_gang.Annotations) -> dict[str, Use]:
+def _topology_uses(place: Annotations) -> dict[str, Use]:
     return {keys.TOPOLOGY_FIELDS[str(use.path.parts[-1])]: use for use in place.asks(*keys.TOPOLOGY_FIELDS)}
 
 
 def _whole_uses(whole: OptedInWorkload) -> dict[str, Use]:
     """Returns what the whole PodGroup asks for, by field, with the places in the workload that its author wrote."""
-    uses = _placed(_topology_uses(opted_in_gang.annotations_of_workload(whole)), whole)
+    uses = _placed(_topology_uses(annotations_of_workload(whole)), whole)
     if isinstance(whole, TrainerJobSet):
-        merged = {**_topology_uses(opted_in_gang.annotations_of_workload(whole.train_job)), **uses}
+        merged = {**_topology_uses(annotations_of_workload(whole.train_job)), **uses}
         uses = {field: merged[field] for field in keys.TOPOLOGY_FIELDS.values() if field in merged}
     return uses
 
@@ -466,15 +465,11 @@ def _carried(workload: OptedInWorkload, context: RuleContext) -> Iterator[Carrie
     places = [_whole_uses(whole)]
     if podgrouper.reads_pods(whole):
         places += [
-            uses
-            for part in whole.distinct_parts
-            if _is_complete(uses := _topology_uses(opted_in_gang.annotations_of_pods(part)))
+            uses for part in whole.distinct_parts if _is_complete(uses := _topology_uses(annotations_of_pods(part)))
         ]
     if not _lacks_trees(context):
         places += [
-            _placed(uses, whole)
-            for uses in map(_topology_uses, opted_in_gang.annotations_of_jobs(whole))
-            if _is_complete(uses)
+            _placed(uses, whole) for uses in map(_topology_uses, annotations_of_jobs(whole)) if _is_complete(uses)
         ]
     for uses in places:
         if uses:
@@ -511,8 +506,8 @@ topology = opted_in_topology(
     rules=(pod_groups.group_topology,),
     carried=_carried,
     looks_at=keys.TOPOLOGY_FIELDS,
-    passes=Example(examples.train_job(scheduler=NAME, annotations=_near()), facts=_FACTS),
-    fails=Example(examples.train_job(scheduler=NAME, annotations=_near("racks")), facts=_FACTS),
+    passes=Example(train_job(scheduler=NAME, annotations=_near()), facts=_FACTS),
+    fails=Example(train_job(scheduler=NAME, annotations=_near("racks")), facts=_FACTS),
 )
 
 unnamed = opted_in_topology(
@@ -526,20 +521,19 @@ unnamed = opted_in_topology(
     rules=(pod_groups.group_topology_unnamed,),
     carried=_carried,
     looks_at=keys.TOPOLOGY_FIELDS,
-    passes=Example(examples.train_job(scheduler=NAME, annotations=_near()), facts=_FACTS),
-    fails=Example(examples.train_job(scheduler=NAME, annotations={opted_in_gang.KAI_REQUIRED: _RACK}), facts=_FACTS),
+    passes=Example(train_job(scheduler=NAME, annotations=_near()), facts=_FACTS),
+    fails=Example(train_job(scheduler=NAME, annotations={KAI_REQUIRED: _RACK}), facts=_FACTS),
     default=Action.WARN,
 )
 
 
 def _annotated_job_set(**annotations: str) -> Manifest:
     prefixed = {f"kai.scheduler/{key.replace('_', '-')}": value for key, value in annotations.items()}
-    return examples.job_set(examples.replicated("node", metadata={"annotations": prefixed}), scheduler=NAME)
+    return job_set(replicated("node", metadata={"annotations": prefixed}), scheduler=NAME)
 
 
-@rule(
+@owner_rule(
     "kai/owner-topology-of-jobs",
-    subject=Subject.OPTED_IN,
     capability=Capability.TOPOLOGY_WORKLOAD,
     looks_at=keys.TOPOLOGY_FIELDS,
     default=Action.WARN,
@@ -555,18 +549,18 @@ def topology_of_jobs(workload: OptedInWorkload, context: RuleContext) -> Results
     """
     whole = _read_by_podgrouper(workload, context)
     for part in whole.distinct_parts if whole is not None and podgrouper.reads_pods(whole) else ():
-        uses = _topology_uses(opted_in_gang.annotations_of_pods(part))
+        uses = _topology_uses(annotations_of_pods(part))
         if uses.keys() == {"topology"}:
             use = uses["topology"]
-            why, remedy = "podgrouper ignores it without a level", f"add {opted_in_gang.KAI_REQUIRED} to the template"
+            why, remedy = "podgrouper ignores it without a level", f"add {KAI_REQUIRED} to the template"
             yield Finding(at=use.path, value=use.value, why=why, remedy=remedy)
-    for place in () if whole is None else opted_in_gang.annotations_of_jobs(whole):
+    for place in () if whole is None else annotations_of_jobs(whole):
         uses = _topology_uses(place)
         if not uses or (_is_complete(uses) and not _lacks_trees(context)):
             continue
         use = next(iter(_placed(uses, whole or workload).values()))
         if not _lacks_trees(context):
-            other = opted_in_gang.KAI_REQUIRED if "topology" in uses else opted_in_gang.KAI_TOPOLOGY
+            other = KAI_REQUIRED if "topology" in uses else KAI_TOPOLOGY
             why = "podgrouper ignores it without the other annotation"
             remedy = f"add {other} to the template"
         else:
@@ -575,12 +569,11 @@ def topology_of_jobs(workload: OptedInWorkload, context: RuleContext) -> Results
         yield Finding(at=use.path, value=use.value, why=why, remedy=remedy)
 
 
-@rule(
+@owner_rule(
     "kai/owner-no-queue",
-    subject=Subject.OPTED_IN,
     fails_closed=True,
-    passes=Example(examples.disaggregated_set(scheduler=NAME, labels={keys.LABEL_QUEUE: "team-a"})),
-    fails=Example(examples.disaggregated_set(scheduler=NAME)),
+    passes=Example(disaggregated_set(scheduler=NAME, labels={keys.LABEL_QUEUE: "team-a"})),
+    fails=Example(disaggregated_set(scheduler=NAME)),
 )
 def no_queue(workload: OptedInWorkload, context: RuleContext) -> Results:
     """kai-scheduler does not start a gang without a queue. Podgrouper puts a workload without one into `default-queue`,
@@ -590,7 +583,7 @@ def no_queue(workload: OptedInWorkload, context: RuleContext) -> Results:
     (v0.17.0); a PodGroup without a queue was seen with v0.16.8.
     """
     # A LeaderWorkerSet may have the queue of the workload that made it, which was judged.
-    if not context.makes_gangs or isinstance(workload, LeaderWorkerSet) or opted_in_gang.no_gang(workload) is not None:
+    if not context.makes_gangs or isinstance(workload, LeaderWorkerSet) or no_gang(workload) is not None:
         return
     key = context.settings.queueLabelKey
     queue_name = named_queue(workload, context.settings) or context.settings.defaultQueue
@@ -601,13 +594,12 @@ def no_queue(workload: OptedInWorkload, context: RuleContext) -> Results:
         yield Finding(at=LABELS / key, value=None, why=why, remedy=remedy, instead=leaf_queues)
 
 
-@rule(
+@owner_rule(
     "kai/ray-minimum",
-    subject=Subject.OPTED_IN,
     default=Action.WARN,
     independent=True,
-    passes=Example(examples.ray_cluster(scheduler=NAME, minReplicas=2)),
-    fails=Example(examples.ray_cluster(scheduler=NAME, minReplicas=1)),
+    passes=Example(ray_cluster(scheduler=NAME, minReplicas=2)),
+    fails=Example(ray_cluster(scheduler=NAME, minReplicas=1)),
 )
 def ray_minimum(workload: OptedInWorkload, _: RuleContext) -> Results:
     """Podgrouper takes the minimum of a worker group from minReplicas if that is above 0, whether an autoscaler is

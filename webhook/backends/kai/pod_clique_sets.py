@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from webhook.backends import families
 from webhook.backends.families import TOPOLOGY
@@ -49,11 +49,8 @@ def pod_group(
     **spec: Any,
 ) -> Manifest:
     """Returns a PodGroup in the queue `team-a` with these subgroups; other keywords go into its spec."""
-    metadata: Manifest = {"name": name, "namespace": "default"}
-    if labels:
-        metadata["labels"] = dict(labels)
-    if annotations:
-        metadata["annotations"] = dict(annotations)
+    marks = {"labels": dict(labels or {}), "annotations": dict(annotations or {})}
+    metadata = {"name": name, "namespace": "default", **{part: values for part, values in marks.items() if values}}
     body: Manifest = {"queue": "team-a", **spec}
     if subgroups:
         body["subGroups"] = list(subgroups)
@@ -72,7 +69,6 @@ def subgroup(name: str, pods: int | None = None, parent: str | None = None, **fi
 
 
 def queue_object(name: str = "team-a", parent: str | None = None, labels: Mapping[str, str] | None = None) -> Manifest:
-    """Returns a Queue."""
     metadata: Manifest = {"name": name}
     if labels:
         metadata["labels"] = dict(labels)
@@ -153,7 +149,7 @@ def raised_minimum(change: PodCliqueSetChange, context: RuleContext) -> Results:
     Source: kai-scheduler/KAI-Scheduler, pkg/scheduler/actions/stalegangeviction, `default-staleness-grace-period`; seen
     with v0.16.8.
     """
-    raised = [minimum for minimum in _minimums(change) if minimum.now > minimum.before]
+    raised = [(path, what, before, now) for path, what, before, now in _minimums(change) if now > before]
     if not raised or (living := has_gangs(change.new, context.facts)) is False:
         return
     unknown = "" if living else " (whether it has any PodGang is unknown)"
@@ -163,26 +159,19 @@ def raised_minimum(change: PodCliqueSetChange, context: RuleContext) -> Results:
         yield Finding(at=path, value=now, why=why, remedy=remedy, forbidden=True)
 
 
-class _Minimum(NamedTuple):
-    """A minimum before and after an update, what it belongs to, and where it is written."""
-
-    path: FieldPath
-    what: str
-    before: int
-    now: int
-
-
-def _minimums(change: PodCliqueSetChange) -> Iterator[_Minimum]:
-    """Yields the minimums of all cliques (of new ones from 0), and of the scaling groups that existed before."""
+def _minimums(change: PodCliqueSetChange) -> Iterator[tuple[FieldPath, str, int, int]]:
+    """Yields where each minimum is written, what it belongs to, and its number before and after an update: of all
+    cliques (of new ones from 0), and of the scaling groups that existed before.
+    """
     cliques = {member.name: member.min_available for member in change.old.cliques}
     for member in change.new.cliques:
         what, before = f"the minimum of clique {member.name}", cliques.get(member.name, 0)
-        yield _Minimum(member.path / "spec" / "minAvailable", what, before, member.min_available)
+        yield member.path / "spec" / "minAvailable", what, before, member.min_available
     groups = {group.name: group.min_available for group in change.old.scaling_groups}
     for group in change.new.scaling_groups:
         if group.name in groups:
             what, before = f"the minimum of scaling group {group.name}", groups[group.name]
-            yield _Minimum(group.path / "minAvailable", what, before, group.min_available)
+            yield group.path / "minAvailable", what, before, group.min_available
 
 
 _FRACTION, _MEMORY, _DEVICES, _MPS = "gpu-fraction", "gpu-memory", "gpu-fraction-num-devices", "mps"
@@ -223,20 +212,16 @@ def gpu_sharing(pod: PodTemplate, _: RuleContext) -> Results:
     if other:
         yield _refused(pod, parts[0], other, "request only one of the two")
     elif parts:
-        yield from _wrong_amounts(pod, stated)
+        fraction = stated.get(_FRACTION)
+        if fraction is not None and not (_DECIMAL.match(fraction) and 0 < float(fraction) < 1):
+            yield _refused(pod, _FRACTION, "it is no number between 0 and 1", "write a part of one GPU, such as 0.5")
+        for key in (_MEMORY, _DEVICES):
+            if key in stated and not (_UNSIGNED.match(stated[key]) and 0 < int(stated[key]) < _UINT64):
+                yield _refused(pod, key, "it is not a whole number above 0", "write a positive whole number")
     elif _DEVICES in stated:
         yield _refused(pod, _DEVICES, "the pod requests no part of a GPU", f"add {_FRACTION}, or remove it")
     elif stated.get(_MPS) == "true":
         yield _refused(pod, _MPS, "MPS needs a part of a GPU, and the pod requests none", f"add {_FRACTION}")
-
-
-def _wrong_amounts(pod: PodTemplate, stated: Mapping[str, str]) -> Iterator[Finding]:
-    fraction = stated.get(_FRACTION)
-    if fraction is not None and not (_DECIMAL.match(fraction) and 0 < float(fraction) < 1):
-        yield _refused(pod, _FRACTION, "it is no number between 0 and 1", "write a part of one GPU, such as 0.5")
-    for key in (_MEMORY, _DEVICES):
-        if key in stated and not (_UNSIGNED.match(stated[key]) and 0 < int(stated[key]) < _UINT64):
-            yield _refused(pod, key, "it is not a whole number above 0", "write a positive whole number")
 
 
 def _refused(pod: PodTemplate, key: str, why: str, remedy: str) -> Finding:
@@ -405,15 +390,14 @@ def queue_key(workload: PodCliqueSet, context: RuleContext) -> Results:
         yield from unread_queues(context, "kai-scheduler", key)
 
 
-_LIVING_QUEUES = replace(_QUEUES, pod_gangs=_LIVING.pod_gangs)
-
-
 @rule(
     "kai/queue-change",
     subject=Subject.CHANGE,
     passes=Example(pod_clique_set(labels=_asking("team-a")), old=pod_clique_set(labels=_asking("team-a"))),
     fails=Example(
-        pod_clique_set(labels=_asking("team-b")), old=pod_clique_set(labels=_asking("team-a")), facts=_LIVING_QUEUES
+        pod_clique_set(labels=_asking("team-b")),
+        old=pod_clique_set(labels=_asking("team-a")),
+        facts=replace(_QUEUES, pod_gangs=_LIVING.pod_gangs),
     ),
 )
 def queue_change(change: PodCliqueSetChange, context: RuleContext) -> Results:
@@ -491,7 +475,6 @@ def judge_node_pools(name: str | None, pool: str | None, path: FieldPath, whose:
 
 
 def pool_called(label: str | None) -> str:
-    """Returns a node pool in words."""
     return "the default node pool" if label is None else f"the node pool {shown(label)}"
 
 
@@ -585,7 +568,10 @@ def _judge(topology: Topology, name: str, facts: ClusterFacts) -> Results:
         if key is None:
             continue
         if key not in levels:
-            yield _no_level(path, domain, key)
+            never = "kai-scheduler would never start the gang, without reporting why"
+            why = f"the KAI Topology has no level {key}, so {never}"
+            remedy = "use a domain that is one of its levels, or add the level to the Topology"
+            yield Finding(at=path, value=domain, why=why, remedy=remedy)
             lacks_one = True
         else:
             places[str(path)] = levels.index(key)
@@ -596,9 +582,3 @@ def _judge(topology: Topology, name: str, facts: ClusterFacts) -> Results:
         why = f"it is broader than the required {topology.required}, which kai-scheduler treats as an unknown level"
         remedy = f"prefer {topology.required} or a narrower domain, or remove the preference"
         yield Finding(at=topology.preferred_path, value=topology.preferred, why=why, remedy=remedy)
-
-
-def _no_level(path: FieldPath, domain: str | None, key: str) -> Finding:
-    why = f"the KAI Topology has no level {key}, so kai-scheduler would never start the gang, without reporting why"
-    remedy = "use a domain that is one of its levels, or add the level to the Topology"
-    return Finding(at=path, value=domain, why=why, remedy=remedy)

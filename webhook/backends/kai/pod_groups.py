@@ -65,12 +65,9 @@ def group_parent(stored: StoredObject, _: RuleContext) -> Results:
         )
     if lost and not missing:
         first = tree.by_name[min(lost)]
-        yield Finding(
-            at=first.path / "parent",
-            value=first.parent,
-            why="its ancestors form a cycle, so the scheduler never counts the pods below",
-            remedy="remove the parent of one subgroup in the cycle",
-        )
+        why = "its ancestors form a cycle, so the scheduler never counts the pods below"
+        remedy = "remove the parent of one subgroup in the cycle"
+        yield Finding(at=first.path / "parent", value=first.parent, why=why, remedy=remedy)
 
 
 @_shape_rule(
@@ -169,13 +166,9 @@ def set_minimum(stored: StoredObject, _: RuleContext) -> Results:
     for group in _sets_with_pods(stored):
         # What 0 means at creation depends on the release. `kai/group-structure` reports both minimums in one subgroup.
         if group.name not in before and (group.pods or stored.old is not None) and not group.states_both:
-            yield Finding(
-                at=group.path / "minMember",
-                value=group.pods,
-                why="the subgroup has children, so KAI ignores its minMember, "
-                "and refuses the PodGroup when it is created",
-                remedy="remove it, or set minSubGroup instead",
-            )
+            why = "the subgroup has children, so KAI ignores its minMember, and refuses the PodGroup when it is created"
+            remedy = "remove it, or set minSubGroup instead"
+            yield Finding(at=group.path / "minMember", value=group.pods, why=why, remedy=remedy)
 
 
 def _sets_with_pods(stored: StoredObject) -> list[SubGroup]:
@@ -198,30 +191,20 @@ def group_structure(stored: StoredObject, _: RuleContext) -> Results:
     refused = "so KAI refuses the PodGroup"
     for group in (tree.root, *tree.by_name.values()):
         if group.states_both:
-            yield Finding(
-                at=group.path / "minMember",
-                value=group.pods,
-                why=f"minSubGroup is also set, and only one of the two counts, {refused}",
-                remedy="keep minSubGroup if it counts subgroups, else minMember",
-            )
+            why = f"minSubGroup is also set, and only one of the two counts, {refused}"
+            remedy = "keep minSubGroup if it counts subgroups, else minMember"
+            yield Finding(at=group.path / "minMember", value=group.pods, why=why, remedy=remedy)
     for group in tree.twins:
-        yield Finding(
-            at=group.path / "name",
-            value=group.name,
-            why=f"another subgroup has this name, {refused}",
-            remedy="give each subgroup its own name",
-        )
+        why = f"another subgroup has this name, {refused}"
+        yield Finding(at=group.path / "name", value=group.name, why=why, remedy="give each subgroup its own name")
     for leaf in tree.leaves:
         if leaf.groups is not None and not leaf.pods:
             why = f"no subgroup has this one as parent, so it counts pods and not groups, {refused}"
             yield Finding(at=leaf.path / "minSubGroup", value=leaf.groups, why=why, remedy="set minMember instead")
         elif leaf.pods is None:
-            yield Finding(
-                at=leaf.path / "minMember",
-                value=None,
-                why=f"a subgroup without subgroups below it must state how many pods it needs, {refused}",
-                remedy="set it to the number of pods that must start together",
-            )
+            why = f"a subgroup without subgroups below it must state how many pods it needs, {refused}"
+            remedy = "set it to the number of pods that must start together"
+            yield Finding(at=leaf.path / "minMember", value=None, why=why, remedy=remedy)
 
 
 @_shape_rule(

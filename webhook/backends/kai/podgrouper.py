@@ -50,7 +50,6 @@ RAY = "ray.io"
 # Where each kind of Ray has the spec of its RayCluster.
 _CLUSTERS = {"RayCluster": SPEC, "RayJob": SPEC / "rayClusterSpec", "RayService": SPEC / "rayClusterConfig"}
 _MIN_AVAILABLE = SPEC / "runPolicy" / "schedulingPolicy" / "minAvailable"
-_DELAYED = "WaitForWorkersReady"
 # From this version on, the minimum of a PodGroup may be 0.
 _OPTIONAL = Version(0, 18)
 
@@ -79,6 +78,26 @@ class PodGrouping:
     errors: list[GroupingFault] = field(default_factory=list)
     unreachable: list[GroupingFault] = field(default_factory=list)
     unsure: list[str] = field(default_factory=list)
+
+    def refuse(self, at: FieldPath, value: Any, why: str, remedy: str) -> None:
+        self.errors.append(GroupingFault(at, value, why, remedy))
+
+    def check_reachable(self, at: FieldPath, value: Any, minimum: int, pods: int) -> None:
+        """Adds that a minimum is above the number of pods that exist at a time."""
+        if minimum > pods:
+            why = f"KAI's group needs {minimum} pods, and {pods} exist at a time, so it never starts"
+            self.unreachable.append(GroupingFault(at, value, why, f"let it need at most {pods}"))
+
+    def annotated_minimum(self, path: FieldPath, stated: str | None) -> int | None:
+        """Returns the minimum in an annotation at `path`. One that podgrouper cannot read is an error."""
+        if stated is None:
+            return None
+        minimum = int32(stated)
+        if minimum is not None and minimum > 0:
+            return minimum
+        why = "podgrouper reads no number of 1 or more here, so it makes no PodGroup and the pods wait"
+        self.refuse(path, stated, why, "set a whole number of 1 or more")
+        return None
 
 
 def reads_pods(workload: OptedInWorkload) -> bool:
@@ -116,7 +135,6 @@ def holders_of(workload: OptedInWorkload) -> tuple[OptedInWorkload, ...]:
 
 
 def annotations_of(workload: OptedInWorkload) -> Mapping[str, Any]:
-    """Returns the annotations that podgrouper reads of a workload."""
     return {key: value for holder in reversed(holders_of(workload)) for key, value in holder.annotations.items()}
 
 
@@ -144,25 +162,6 @@ def root_minimum(job_set: JobSet) -> int | None:
     return None if minimum is None or minimum < 1 else min(minimum, count)
 
 
-def _annotated(path: FieldPath, stated: str | None, grouping: PodGrouping) -> int | None:
-    """Returns the minimum in an annotation at `path`. One that podgrouper cannot read is an error."""
-    if stated is None:
-        return None
-    minimum = int32(stated)
-    if minimum is not None and minimum > 0:
-        return minimum
-    why = "podgrouper reads no number of 1 or more here, so it makes no PodGroup and the pods wait"
-    grouping.errors.append(GroupingFault(path, stated, why, "set a whole number of 1 or more"))
-    return None
-
-
-def _check_reachable(fault: FieldPath, value: Any, minimum: int, pods: int, grouping: PodGrouping) -> None:
-    """Adds that a minimum is above the number of pods that exist at a time."""
-    if minimum > pods:
-        why = f"KAI's group needs {minimum} pods, and {pods} exist at a time, so it never starts"
-        grouping.unreachable.append(GroupingFault(fault, value, why, f"let it need at most {pods}"))
-
-
 def _job_grouping(workload: Job) -> PodGrouping:
     grouping, path = PodGrouping(), ANNOTATIONS / keys.ANNOTATION_MINIMUM
     stated = stated_minimum(workload)
@@ -174,10 +173,10 @@ def _job_grouping(workload: Job) -> PodGrouping:
         why = f"{who} refuses the PodGroup, because its minimum is below {0 if until is None else 1}; the pods wait"
         grouping.errors.append(GroupingFault(path, stated, why, "set a whole number of 1 or more", until))
     else:
-        minimum = _annotated(path, stated, grouping)
+        minimum = grouping.annotated_minimum(path, stated)
     pods = workload.parts[0].pods
     if minimum is not None and pods > 0:
-        _check_reachable(path, stated, minimum, pods, grouping)
+        grouping.check_reachable(path, stated, minimum, pods)
     grouping.minimums[workload.parts[0].place] = max(minimum or 1, 1)
     return grouping
 
@@ -185,20 +184,20 @@ def _job_grouping(workload: Job) -> PodGrouping:
 def _job_set_grouping(workload: JobSet, *, trees: bool) -> PodGrouping:
     """Returns the faults of the root, and of the leaf of each of its Jobs."""
     grouping = PodGrouping()
-    _annotated(ANNOTATIONS / keys.ANNOTATION_MINIMUM, stated_minimum(workload), grouping)
+    grouping.annotated_minimum(ANNOTATIONS / keys.ANNOTATION_MINIMUM, stated_minimum(workload))
     for index, part in enumerate(workload.parts if trees else ()):
         if part.pods <= 0:
             continue
         template = part.path / "template"
         path = template / "metadata" / "annotations" / keys.ANNOTATION_MINIMUM
         stated = text(mapping(workload.job_metadata(index).get("annotations")).get(keys.ANNOTATION_MINIMUM)) or None
-        minimum = _annotated(path, stated, grouping)
+        minimum = grouping.annotated_minimum(path, stated)
         value: str | int | None = stated
         if stated is None:
             minimum = value = parallelism(workload.job_spec(index))
             path = template / "spec" / "parallelism"
         if minimum is not None:
-            _check_reachable(path, value, minimum, part.each, grouping)
+            grouping.check_reachable(path, value, minimum, part.each)
             grouping.minimums[part.place] = part.pods // max(part.each, 1) * minimum
     return grouping
 
@@ -230,19 +229,14 @@ def _leader_worker_set_grouping(workload: LeaderWorkerSet) -> PodGrouping:
         return grouping
     if not 1 < segment.size <= workload.size:
         why = f"podgrouper wants segments of 2 to {workload.size} pods, so it makes no PodGroup and the pods wait"
-        grouping.errors.append(
-            GroupingFault(segment.path, segment.value, why, "set a number in this range, or remove it")
-        )
+        grouping.refuse(segment.path, segment.value, why, "set a number in this range, or remove it")
     elif text(workload.spec.get("startupPolicy")) == "LeaderReady":
         why = "with LeaderReady podgrouper counts only the leader at first, so it makes no PodGroup"
-        grouping.errors.append(
-            GroupingFault(segment.path, segment.value, why, "remove it, or set startupPolicy to LeaderCreated")
-        )
+        grouping.refuse(segment.path, segment.value, why, "remove it, or set startupPolicy to LeaderCreated")
     elif segment.size == workload.size - 1:
         why = f"podgrouper counts the leader twice in one segment of {segment.size} workers, so its group never starts"
-        grouping.unreachable.append(
-            GroupingFault(segment.path, segment.value, why, "set a smaller number, or remove it")
-        )
+        fault = GroupingFault(segment.path, segment.value, why, "set a smaller number, or remove it")
+        grouping.unreachable.append(fault)
     if workload.parts[-1].template.annotations.get(keys.ANNOTATION_SEGMENT_REQUIRED):
         grouping.unsure.append("the level that each segment requires is not judged")
     return grouping
@@ -260,7 +254,7 @@ def _ray_grouping(workload: OptedInWorkload) -> PodGrouping:
         if uses and KAI_TOPOLOGY not in uses:
             use = next(iter(uses.values()))
             why = f"without {KAI_TOPOLOGY} beside it podgrouper makes no PodGroup, so no pod of the cluster starts"
-            grouping.errors.append(GroupingFault(use.path, use.value, why, f"add {KAI_TOPOLOGY} to the template"))
+            grouping.refuse(use.path, use.value, why, f"add {KAI_TOPOLOGY} to the template")
         if part.path == SPEC:
             grouping.minimums[part.place] = 1
             continue
@@ -271,18 +265,15 @@ def _ray_grouping(workload: OptedInWorkload) -> PodGrouping:
             continue
         if least > replicas:
             why = f"podgrouper makes no PodGroup if replicas ({replicas}) is lower, so no pod of the cluster starts"
-            grouping.errors.append(
-                GroupingFault(part.path / "minReplicas", least, why, f"set replicas to at least {least}")
-            )
+            grouping.refuse(part.path / "minReplicas", least, why, f"set replicas to at least {least}")
             continue
         hosts = integer(group.get("numOfHosts"))
         minimum = (least or (0 if autoscaling else replicas)) * (1 if hosts is None else hosts)
         if autoscaling and not least:
             grouping.unsure.append(f"KAI up to 0.17 needs all workers of {part.name}")
         grouping.minimums[part.place] = minimum
-        _check_reachable(
-            part.path / ("minReplicas" if least else "replicas"), least or replicas, minimum, part.pods, grouping
-        )
+        at = part.path / ("minReplicas" if least else "replicas")
+        grouping.check_reachable(at, least or replicas, minimum, part.pods)
     return grouping
 
 
@@ -293,9 +284,7 @@ def _replicas(specs: Mapping[str, Any], path: FieldPath, grouping: PodGrouping) 
         replicas = integer(mapping(raw).get("replicas"))
         if not replicas:
             why = f"podgrouper counts no {name} here, so it makes no PodGroup and the pods wait"
-            grouping.errors.append(
-                GroupingFault(path / name / "replicas", replicas, why, "state the number of pods, 1 or more")
-            )
+            grouping.refuse(path / name / "replicas", replicas, why, "state the number of pods, 1 or more")
         total += replicas or 0
     return total
 
@@ -317,11 +306,11 @@ def _pytorch_grouping(workload: OptedInWorkload) -> PodGrouping:
             minimum = max(total - masters, 0)
             grouping.minimums[part.place] = minimum
             if not grouping.errors and minimum > part.pods:
-                _check_reachable(at, total, total, part.pods + masters, grouping)
+                grouping.check_reachable(at, total, total, part.pods + masters)
             segment = text(part.template.annotations.get(keys.ANNOTATION_SEGMENT))
             if segment is not None:
                 grouping.unsure.append("the workers are placed in segments, which are not judged")
-                _annotated(part.template.annotations_path / keys.ANNOTATION_SEGMENT, segment, grouping)
+                grouping.annotated_minimum(part.template.annotations_path / keys.ANNOTATION_SEGMENT, segment)
     return grouping
 
 
@@ -330,13 +319,13 @@ def _mpi_grouping(workload: OptedInWorkload) -> PodGrouping:
     grouping, path = PodGrouping(), SPEC / "mpiReplicaSpecs"
     specs = mapping(workload.spec.get("mpiReplicaSpecs"))
     total, at = integer(value_at(workload.raw, _MIN_AVAILABLE)[1]), _MIN_AVAILABLE
-    delayed = text(workload.spec.get("launcherCreationPolicy")) == _DELAYED
+    delayed = text(workload.spec.get("launcherCreationPolicy")) == "WaitForWorkersReady"
     if total is None:
         total, at = _replicas(specs, path, grouping), path
         for name in ("Launcher", "Worker"):
             if name not in specs:
                 why = f"podgrouper makes no PodGroup of an MPIJob without {name}, so its pods wait"
-                grouping.errors.append(GroupingFault(path / name, None, why, f"add a {name}"))
+                grouping.refuse(path / name, None, why, f"add a {name}")
     if delayed:
         total -= integer(mapping(specs.get("Launcher")).get("replicas")) or 0
     else:
@@ -344,14 +333,13 @@ def _mpi_grouping(workload: OptedInWorkload) -> PodGrouping:
     workers = next((part for part in workload.parts if part.name == "worker"), None)
     grouping.total = max(total, 0)
     if workers is not None and not grouping.errors:
-        grouping.minimums[workers.place] = max(total - (0 if delayed else 1), 0)
-        _check_reachable(
-            at, total if at == _MIN_AVAILABLE else None, total, workers.pods + (0 if delayed else 1), grouping
-        )
+        launchers = 0 if delayed else 1
+        grouping.minimums[workers.place] = max(total - launchers, 0)
+        value = total if at == _MIN_AVAILABLE else None
+        grouping.check_reachable(at, value, total, workers.pods + launchers)
     return grouping
 
 
-_ASSUMED = f"if kai-scheduler is {TREES} or newer"
 # Up to this many equal groups are shown one by one; of more, only the first.
 _ONE_BY_ONE = 2
 # Podgrouper's own limit.
@@ -369,7 +357,7 @@ def pod_groups_of(workload: OptedInWorkload, version: Version | None) -> Schedul
             return SchedulerGroups((), f"podgrouper makes no PodGroup: {fault.at}: {fault.why}")
     if isinstance(workload, JobSet):
         groups = _job_set_tree(workload, grouping) if trees else _flat_job_set(workload)
-        return groups if version is not None else groups._replace(why=_ASSUMED)
+        return groups if version is not None else groups._replace(why=f"if kai-scheduler is {TREES} or newer")
     if isinstance(workload, LeaderWorkerSet):
         return _leader_worker_set_groups(workload)
     domains = _domains(annotations_of(workload))
@@ -390,11 +378,11 @@ def _leaf(part: Part, minimum: int, domains: tuple[str | None, str | None] = (No
     return SchedulerGroup(part.name, part.pods, minimum, part, None, *domains, waits_for=", ".join(part.after) or None)
 
 
-def _folded(group: SchedulerGroup, stem: str, count: int) -> tuple[SchedulerGroup, ...]:
-    """Returns the groups `stem`-0 to `stem`-`count - 1`, which are equal."""
+def _folded(group: SchedulerGroup, stem: str, count: int, first: int = 0) -> tuple[SchedulerGroup, ...]:
+    """Returns so many equal groups, numbered from the first."""
     if count <= _ONE_BY_ONE:
-        return tuple(replace(group, name=f"{stem}-{index}") for index in range(count))
-    return (replace(group, name=f"{stem}-0", more=count - 1, last=f"{stem}-{count - 1}"),)
+        return tuple(replace(group, name=f"{stem}-{index}") for index in range(first, first + count))
+    return (replace(group, name=f"{stem}-{first}", more=count - 1, last=f"{stem}-{first + count - 1}"),)
 
 
 def _flat(workload: OptedInWorkload, grouping: PodGrouping, domains: tuple[str | None, str | None]) -> SchedulerGroup:
@@ -432,19 +420,14 @@ def _leaves(workload: OptedInWorkload, part: Part, grouping: PodGrouping) -> Ite
 
 
 def _size(part: Part) -> int | None:
-    """Returns the pods of a segment of workers, if podgrouper makes segments."""
     size = int32(text(part.template.annotations.get(keys.ANNOTATION_SEGMENT)) or "")
     return size if size is not None and size > 0 and part.pods <= size * _MOST_SEGMENTS and part.pods > 0 else None
 
 
 def _segments(
     stem: str, indices: range, pods: int, minimum: int, part: Part, domains: tuple[str | None, str | None]
-) -> list[SchedulerGroup]:
-    group = SchedulerGroup("", pods, minimum, part, None, *domains)
-    first, count = indices.start, len(indices)
-    if count <= _ONE_BY_ONE:
-        return [replace(group, name=f"{stem}-{index}") for index in indices]
-    return [replace(group, name=f"{stem}-{first}", more=count - 1, last=f"{stem}-{first + count - 1}")]
+) -> tuple[SchedulerGroup, ...]:
+    return _folded(SchedulerGroup("", pods, minimum, part, None, *domains), stem, len(indices), indices.start)
 
 
 def _segment_domains(workload: OptedInWorkload, annotations: Mapping[str, Any]) -> tuple[str | None, str | None]:

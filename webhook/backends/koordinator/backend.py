@@ -16,7 +16,6 @@ network_topology_workflow.go, pkg/scheduler/frameworkext/networktopology/tree.go
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from webhook.backends.base import Backend, GangMember, PodChanges, Wake
 from webhook.backends.koordinator import gang_groups, gangs, keys, opted_in, pod_clique_sets, pod_groups, quotas
@@ -55,6 +54,7 @@ from webhook.model.topology_tree import TopologyDrift
 from webhook.validators.gang_scheduler import Limit, permit_retry_seconds
 from webhook.validators.registry import collect
 from webhook.validators.shared_checks import first_name
+from webhook.workloads.opted_in_gang import OptedInGang
 from webhook.workloads.opted_in_workload import OptedInWorkload
 
 # The label keys of each layer between one and the single nodes, the lowest first.
@@ -65,7 +65,9 @@ def are_domains(key: str, below: Below, nodes: Mapping[str, Node]) -> bool:
     """Returns whether each value of a layer's label is a domain of just its nodes. Kept until a node changes."""
     indexed = nodes if isinstance(nodes, Nodes) else Nodes(nodes)
     if not below:
-        return not _is_named_like_a_node(key, indexed)
+        # A node without the label joins the value that is its name.
+        values = filter(None, indexed.values_of(key))
+        return not any(value in indexed and not indexed[value].labels.get(key) for value in values)
     return indexed.remembered(("ClusterNetworkTopology", key, *below), lambda: _are_domains(key, below, indexed))
 
 
@@ -91,18 +93,9 @@ def _are_domains(key: str, below: Below, nodes: Nodes) -> bool:
     )
 
 
-def _is_named_like_a_node(key: str, nodes: Nodes) -> bool:
-    """Returns whether a value of the lowest layer is also the name of a node without the label, which joins it."""
-    return any(value in nodes and not nodes[value].labels.get(key) for value in nodes.values_of(key) if value)
-
-
-_UNKNOWN = "the layer of the ClusterNetworkTopology that the gang requires"
-
-
 def packing_of(
     shape: GangShape, roles: Roles, settings: KoordinatorSettings, version: Version | None, facts: ClusterFacts
 ) -> Packing:
-    """Returns what koord-scheduler places together of a gang."""
     layer, at, left_out = _required_layer(shape, settings, version, facts)
     if layer is not None and sum(member.minimum for member in shape.needed) > 1:
         within = _partition(layer, at, facts)
@@ -112,8 +105,8 @@ def packing_of(
     needs = needs_in(shape.needed, roles, no_domain)
     if not needs:
         return Packing((), left_out=shape.left_out)
-    packing = Packing((group_of(shape.name, needs, within),), left_out=shape.left_out)
-    return replace(packing, left_out=(*shape.left_out, _UNKNOWN)) if left_out else packing
+    unknown = ("the layer of the ClusterNetworkTopology that the gang requires",) if left_out else ()
+    return Packing((group_of(shape.name, needs, within),), left_out=(*shape.left_out, *unknown))
 
 
 def _required_layer(
@@ -123,7 +116,7 @@ def _required_layer(
     is not known, or that Koordinator cannot express.
     """
     if shape.opted_in is not None:
-        return _carried(shape, settings, version, facts)
+        return _carried(shape.opted_in, settings, version, facts)
     required = {member.required or shape.required for member in shape.members}
     if shape.subsets:
         required.add(None)
@@ -141,13 +134,11 @@ def _required_layer(
 
 
 def _carried(
-    shape: GangShape, settings: KoordinatorSettings, version: Version | None, facts: ClusterFacts
+    gang: OptedInGang, settings: KoordinatorSettings, version: Version | None, facts: ClusterFacts
 ) -> tuple[str | None, FieldPath | None, bool]:
     """Returns the same for the annotation of an opted-in workload."""
-    if shape.opted_in is None:
-        return None, None, False
     try:
-        written = gangs.carried_topology(shape.opted_in, settings, version, facts)
+        written = gangs.carried_topology(gang, settings, version, facts)
         layers = [] if written is None else gangs.required_layers(read_topology(written))
     except (Inexpressible, UnreadableSetting):
         return None, None, True
@@ -158,7 +149,6 @@ def _carried(
 
 
 def _chain(facts: ClusterFacts) -> list[str]:
-    """Returns the layers from that of single nodes up."""
     by_name = _layers(facts)
     chain = [keys.NODE_LAYER]
     current = by_name.get(keys.NODE_LAYER)

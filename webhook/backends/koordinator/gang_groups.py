@@ -11,10 +11,10 @@ pkg/scheduler/plugins/coscheduling (core/gang.go, util/gang_helper.go).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache, partial
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from webhook.backends.koordinator import keys
 from webhook.backends.koordinator.keys import RuleContext
@@ -33,6 +33,7 @@ from webhook.validators.registry import Example, Results, rule
 from webhook.validators.shared_checks import reported_items
 
 Topology = tuple[GatherRule, ...]
+T = TypeVar("T")
 
 # The members of one GangGroup have the same annotations, so the parsed value is cached and shared. Long texts are not
 # cached: a parsed list may take twenty times the memory of its text.
@@ -82,6 +83,11 @@ def has_gang_settings(stored: StoredObject) -> bool:
     return reference is not None and not reference.by_label and is_scheduled_here(stored)
 
 
+def gang_setting(stored: StoredObject, key: str) -> str | None:
+    """Returns the value of an annotation that koord-scheduler reads; None if it is missing or empty."""
+    return text(stored.annotations.get(key)) if has_gang_settings(stored) else None
+
+
 def gang_id_of(stored: StoredObject) -> str:
     """Returns the id of an object's gang; empty if the gang has no name yet."""
     if stored.kind == keys.POD_GROUP.kind:
@@ -120,7 +126,6 @@ def topology_of(stored: StoredObject) -> Topology | None:
 
 
 def pod_group_facts(stored: StoredObject) -> KoordinatorPodGroup:
-    """Returns the facts that are kept of a stored PodGroup."""
     try:
         topology = topology_of(stored)
     except UnreadableSetting:
@@ -149,24 +154,23 @@ def _group(ids: tuple[str, ...]) -> tuple[str, ...]:
     return _kept_group(ids) if sum(map(len, ids)) <= _LONGEST_KEPT else list_kept(tuple(sorted(ids)))
 
 
+def _kept(read: Callable[[str], T]) -> Callable[[str], T]:
+    kept = lru_cache(maxsize=_KEPT_TEXTS)(read)
+    return lambda written: kept(written) if len(written) <= _LONGEST_KEPT else read(written)
+
+
+@_kept
 def read_groups(written: str) -> tuple[str, ...]:
     """Returns the ids in a `groups` annotation, "" for an item that is no string. Raises `UnreadableSetting`."""
-    return _kept_groups(written) if len(written) <= _LONGEST_KEPT else _groups(written)
-
-
-def read_topology(written: str) -> Topology:
-    """Returns the entries of a network-topology-spec, sorted. Raises `UnreadableSetting`."""
-    return _kept_topology(written) if len(written) <= _LONGEST_KEPT else _topology(written)
-
-
-def _groups(written: str) -> tuple[str, ...]:
     value = _json(written)
     if value is not None and not isinstance(value, list):
         raise UnreadableSetting("is not a JSON array")
     return tuple(_text(item) or "" for item in value or ())
 
 
-def _topology(written: str) -> Topology:
+@_kept
+def read_topology(written: str) -> Topology:
+    """Returns the entries of a network-topology-spec, sorted. Raises `UnreadableSetting`."""
     spec = _json(written)
     if spec is None:
         return ()
@@ -222,10 +226,6 @@ def _json(written: str) -> Any:
         raise UnreadableSetting("is not JSON") from None
 
 
-_kept_groups = lru_cache(maxsize=_KEPT_TEXTS)(_groups)
-_kept_topology = lru_cache(maxsize=_KEPT_TEXTS)(_topology)
-
-
 class Gang(NamedTuple):
     """A gang: the number of pods it starts with, and the listed gangs that it starts together with. A gang that lists
     none has only itself here. The minimum is None for a gang that is not initialised: its pods are held.
@@ -265,13 +265,8 @@ def pod_group(
 
 
 def pod(*, labels: Mapping[str, str] | None = None, annotations: Mapping[str, str] | None = None) -> Manifest:
-    """Returns a pod of koord-scheduler."""
-    metadata = {
-        "name": "worker-0",
-        "namespace": "default",
-        "labels": dict(labels or {}),
-        "annotations": dict(annotations or {}),
-    }
+    marks = {"labels": dict(labels or {}), "annotations": dict(annotations or {})}
+    metadata = {"name": "worker-0", "namespace": "default", **marks}
     spec = {"schedulerName": keys.NAME, "containers": [{"name": "main", "image": "example.com/main"}]}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
@@ -284,7 +279,6 @@ def annotated_pod(**settings: str) -> Manifest:
 
 
 def gather(*rules: Mapping[str, Any]) -> dict[str, str]:
-    """Returns the setting of a network topology."""
     return {keys.ANNOTATION_TOPOLOGY.removeprefix(keys.GANG_PREFIX): json.dumps({"gatherStrategy": list(rules)})}
 
 
@@ -298,12 +292,10 @@ SPINE_LAYERS = {
 
 
 def gather_from(layer: str, strategy: str = "MustGather") -> dict[str, str]:
-    """Returns the annotation of a network topology of one layer."""
     return _prefixed(gather({"layer": layer, "strategy": strategy}))
 
 
 def pod_group_cluster(*pod_groups: Manifest, **facts: Any) -> ClusterFacts:
-    """Returns a cluster with these PodGroups."""
     views = [StoredObject(manifest, keys.POD_GROUP.kind, keys.POD_GROUP.version) for manifest in pod_groups]
     stored = KoordinatorPodGroups({view.key: pod_group_facts(view) for view in views})
     return ClusterFacts(koordinator_pod_groups=stored, **facts)
@@ -314,14 +306,14 @@ def _prefixed(settings: Mapping[str, str] | None) -> dict[str, str]:
 
 
 AT = ANNOTATIONS / keys.ANNOTATION_GROUPS
-GROUPS_AND_PODS = (keys.POD_GROUPS, JUDGED_PODS)
+# A rule about PodGroups, and about pods that state the settings of their gang.
+gang_rule = partial(rule, kinds=(keys.POD_GROUPS, JUDGED_PODS))
 # At most this many members of a gang are looked up and compared.
 MOST_MEMBERS = 32
 
 
-@rule(
+@gang_rule(
     "koordinator/gang-groups-unread",
-    kinds=GROUPS_AND_PODS,
     membership=True,
     passes=Example(pod_group("leader", settings={"groups": '["default/leader"]'})),
     fails=Example(pod_group("leader", settings={"groups": "default/leader,default/worker"})),
@@ -333,7 +325,7 @@ def groups_unreadable(stored: StoredObject, _: RuleContext) -> Results:
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/util/gang_helper.go
     (`StringToGangGroupSlice`) and core/gang.go (`tryInitByPodGroup`), v1.8.0.
     """
-    written = _written(stored)
+    written = gang_setting(stored, keys.ANNOTATION_GROUPS)
     if written is None:
         return
     try:
@@ -344,9 +336,8 @@ def groups_unreadable(stored: StoredObject, _: RuleContext) -> Results:
         yield Finding(at=AT, value=written, why=why, remedy=remedy)
 
 
-@rule(
+@gang_rule(
     "koordinator/gang-groups-member",
-    kinds=GROUPS_AND_PODS,
     membership=True,
     passes=Example(
         pod_group("leader", "leader", "worker"), facts=pod_group_cluster(pod_group("worker", "leader", "worker"))
@@ -370,9 +361,8 @@ def _unresolvable(stored: StoredObject) -> Iterator[str]:
     return (member for member in _listed(stored) if key_of_gang(member) is None)
 
 
-@rule(
+@gang_rule(
     "koordinator/gang-groups-itself",
-    kinds=GROUPS_AND_PODS,
     membership=True,
     passes=Example(annotated_pod(groups='["default/worker"]'), facts=pod_group_cluster()),
     fails=Example(pod_group("leader", "worker"), facts=pod_group_cluster(pod_group("worker", "worker"))),
@@ -390,9 +380,8 @@ def groups_itself(stored: StoredObject, _: RuleContext) -> Results:
         yield Finding(at=AT, value=itself, why=why, remedy=remedy)
 
 
-@rule(
+@gang_rule(
     "koordinator/gang-groups-twice",
-    kinds=GROUPS_AND_PODS,
     default=Action.WARN,
     membership=True,
     passes=Example(pod_group("leader", "leader")),
@@ -414,9 +403,8 @@ def groups_twice(stored: StoredObject, _: RuleContext) -> Results:
         seen.add(member)
 
 
-@rule(
+@gang_rule(
     "koordinator/gang-groups-differ",
-    kinds=GROUPS_AND_PODS,
     membership=True,
     passes=Example(
         pod_group("leader", "leader", "worker"), facts=pod_group_cluster(pod_group("worker", "worker", "leader"))
@@ -446,7 +434,8 @@ def groups_differ(stored: StoredObject, context: RuleContext) -> Results:
     if (key := nearest_gang(stored, others)) is not None:
         why = f"PodGroup {gang_id(key)} has another list, so one of the two starts without the other"
         remedy = "set the same list, with this gang, on every member; recreate members that have another list"
-        yield Finding(at=AT, value=_written(stored), why=why, remedy=remedy, at_most=most_action(stored, key))
+        written = gang_setting(stored, keys.ANNOTATION_GROUPS)
+        yield Finding(at=AT, value=written, why=why, remedy=remedy, at_most=most_action(stored, key))
         return
     if any(key != stored.key and pod_groups[key].groups != group for key in pod_groups.too_long(stored.key[0])):
         yield Unjudged(AT, "the PodGroups of the namespace with lists that are too long to keep")
@@ -505,13 +494,10 @@ def member_missing(stored: StoredObject, context: RuleContext) -> Results:
             yield Unjudged(AT, "the other PodGroups of the gang group", part="koordinator_pod_groups")
             return
         if key not in pod_groups:
-            yield Finding(
-                at=AT,
-                value=gang_id(key),
-                why="this PodGroup does not exist yet, and all members wait for it",
-                remedy="create it, or remove it from every list",
-                absent=Needed("koordinator_pod_groups", key),
-            )
+            value = gang_id(key)
+            why = "this PodGroup does not exist yet, and all members wait for it"
+            remedy = "create it, or remove it from every list"
+            yield Finding(at=AT, value=value, why=why, remedy=remedy, absent=Needed("koordinator_pod_groups", key))
             return
 
 
@@ -524,10 +510,6 @@ def nearest_gang(stored: StoredObject, others: Iterable[ObjectKey]) -> ObjectKey
 def most_action(stored: StoredObject, cause: ObjectKey) -> Action:
     """Returns the strongest action because of `cause`: an object is never refused because of another namespace."""
     return Action.DENY if cause[0] == stored.key[0] else Action.WARN
-
-
-def _written(stored: StoredObject) -> str | None:
-    return text(stored.annotations.get(keys.ANNOTATION_GROUPS)) if has_gang_settings(stored) else None
 
 
 def _listed(stored: StoredObject) -> tuple[str, ...]:

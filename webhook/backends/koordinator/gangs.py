@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Container, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from webhook.backends.base import GangMember, PodChanges
 from webhook.backends.koordinator import keys
@@ -39,12 +39,12 @@ from webhook.model.capabilities import QOS_LABEL, QUOTA_LABEL, Capability, Use
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import SPEC, Item
 from webhook.model.gang_objects import Frozen, Stage, StoredObject, gang_metadata
-from webhook.model.grove import ClusterTopologyBinding, Member, PodGang
+from webhook.model.grove import ClusterTopologyBinding, PodGang
 from webhook.model.keys import Api, Needed, ObjectKey, pod_group_name
 from webhook.model.known_objects import ElasticQuotas, Quota, TopologyLayer
 from webhook.model.pod_groups import KoordinatorPodGroup, KoordinatorPodGroups
 from webhook.model.projections import Projection, Resource, key_of, labels_of, name_of, required
-from webhook.model.quantity import Amounts, Version, ceiling_amounts
+from webhook.model.quantity import Version, ceiling_amounts
 from webhook.model.reading import Manifest, integer, mapping, sequence, text
 from webhook.model.topology_tree import DriftReason, TopologyDrift
 from webhook.workloads.opted_in_gang import (
@@ -56,46 +56,33 @@ from webhook.workloads.opted_in_gang import (
 from webhook.workloads.opted_in_workload import OptedInWorkload, Part
 
 _QUOTA = "quota.scheduling.koordinator.sh/"
-IS_PARENT_LABEL = _QUOTA + "is-parent"
-PARENT_LABEL = _QUOTA + "parent"
-TREE_LABEL = _QUOTA + "tree-id"
-NAMESPACES_ANNOTATION = _QUOTA + "namespaces"
-GUARANTEED_ANNOTATION = _QUOTA + "guaranteed"
 # A longer list of namespaces is not kept, and amounts of resources are shorter.
 _LONGEST_ANNOTATION = 16 * 1024
 _UNREADABLE = object()
 
 
 def _elastic_quota(raw: Manifest) -> tuple[str, Quota]:
-    created = text(mapping(raw.get("metadata")).get("creationTimestamp")) or ""
     namespace, name = key_of(raw)
-    labels, annotations = labels_of(raw), mapping(mapping(raw.get("metadata")).get("annotations"))
-    spec = mapping(raw.get("spec"))
-    parent = name_text(labels.get(PARENT_LABEL))
+    metadata, spec = mapping(raw.get("metadata")), mapping(raw.get("spec"))
+    labels, annotations = labels_of(raw), mapping(metadata.get("annotations"))
+    parent = name_text(labels.get(f"{_QUOTA}parent"))
+    guaranteed = _json(annotations.get(f"{_QUOTA}guaranteed"))
+    readable = guaranteed is not _UNREADABLE and isinstance(guaranteed, dict | None)
+    listed = _json(annotations.get(f"{_QUOTA}namespaces"))
+    # Koordinator ignores a list that it cannot read.
+    is_list = isinstance(listed, list) and all(isinstance(other, str) for other in listed)
     return name, Quota(
-        is_parent=text(labels.get(IS_PARENT_LABEL)) == "true",
+        is_parent=text(labels.get(f"{_QUOTA}is-parent")) == "true",
         namespace=namespace,
-        created=created,
+        created=text(metadata.get("creationTimestamp")) or "",
         max=ceiling_amounts(spec.get("max")),
         min=ceiling_amounts(spec.get("min")),
-        guaranteed=_guaranteed(annotations.get(GUARANTEED_ANNOTATION)),
+        # What koord-scheduler has written that the quota's pods have for sure.
+        guaranteed=ceiling_amounts(guaranteed) if readable else None,
         parent=None if parent == keys.ROOT_QUOTA else parent,
-        tree=name_text(labels.get(TREE_LABEL)) or "",
-        namespaces=_namespaces(annotations.get(NAMESPACES_ANNOTATION)),
+        tree=name_text(labels.get(f"{_QUOTA}tree-id")) or "",
+        namespaces=names_kept(frozenset(listed if is_list else ())),
     )
-
-
-def _guaranteed(written: object) -> Amounts | None:
-    """Returns what koord-scheduler has written that the quota's pods have for sure; None if it cannot be read."""
-    stated = _json(written)
-    return None if stated is _UNREADABLE or not isinstance(stated, dict | None) else ceiling_amounts(stated)
-
-
-def _namespaces(written: object) -> frozenset[str] | None:
-    """Returns the namespaces that an annotation lists. Koordinator ignores a list that it cannot read."""
-    stated = _json(written)
-    listed = stated if isinstance(stated, list) and all(isinstance(namespace, str) for namespace in stated) else []
-    return names_kept(frozenset(listed))
 
 
 def quotas_of_namespace(namespace: str, quotas: Mapping[str, Quota]) -> list[str]:
@@ -198,9 +185,8 @@ def unavailable(settings: KoordinatorSettings, version: Version | None, facts: C
     layers = facts.network_topologies.get(name)
     if layers is None:
         return f'the cluster has no ClusterNetworkTopology "{name}", so every pod of the gang would fail'
-    return (
-        None if forms_tree(layers) else f'the ClusterNetworkTopology "{name}" is not a chain down to {keys.NODE_LAYER}'
-    )
+    broken = f'the ClusterNetworkTopology "{name}" is not a chain down to {keys.NODE_LAYER}'
+    return None if forms_tree(layers) else broken
 
 
 def forms_tree(layers: tuple[TopologyLayer, ...]) -> bool:
@@ -234,7 +220,6 @@ def declared_layers(facts: ClusterFacts) -> frozenset[str] | None:
 
 
 def required_layers(spec: Topology) -> list[str]:
-    """Returns the layers that a spec requires."""
     return [entry.layer for entry in spec if entry.strategy == keys.MUST_GATHER]
 
 
@@ -286,12 +271,6 @@ def carried_topology(
     return str(use.value) if next(undeclared_layers(layers, names), None) is None else None
 
 
-class _Layer(NamedTuple):
-    name: str
-    parent: str | None
-    label_keys: tuple[str, ...]
-
-
 def network_topology(binding: ClusterTopologyBinding, settings: KoordinatorSettings) -> list[Manifest]:
     """Returns the ClusterNetworkTopology for `binding`; none if someone else manages it. Raises `Inexpressible`."""
     if keys.NAME in binding.references:
@@ -301,23 +280,17 @@ def network_topology(binding: ClusterTopologyBinding, settings: KoordinatorSetti
         remedy = "change the levels of the ClusterTopologyBinding"
         level_keys = [level.key or "" for level in binding.levels]
         raise inexpressible("koordinator/topology", SPEC / "levels", level_keys, problem, remedy=remedy)
-    spec: list[Manifest] = []
+    entries: list[Manifest] = []
     for name, parent, label_keys in layers:
         entry: Manifest = {"topologyLayer": name}
         if parent is not None:
             entry["parentTopologyLayer"] = parent
         if label_keys:
             entry["labelKey"] = list(label_keys)
-        spec.append(entry)
-    api = NETWORK_TOPOLOGIES.resource.api
-    return [
-        {
-            "apiVersion": f"{api.group}/{api.version}",
-            "kind": api.kind,
-            "metadata": topology_metadata(keys.NETWORK_TOPOLOGY, binding),
-            "spec": {"networkTopologySpec": spec},
-        }
-    ]
+        entries.append(entry)
+    api, metadata = NETWORK_TOPOLOGIES.resource.api, topology_metadata(keys.NETWORK_TOPOLOGY, binding)
+    spec = {"networkTopologySpec": entries}
+    return [{"apiVersion": f"{api.group}/{api.version}", "kind": api.kind, "metadata": metadata, "spec": spec}]
 
 
 def topology_drift(
@@ -333,16 +306,16 @@ def topology_drift(
         return TopologyDrift(name, DriftReason.NOT_FOUND, f"ClusterNetworkTopology {name} is missing")
     stored = text(mapping(live.get("metadata")).get("name"))
     if stored not in {None, keys.NETWORK_TOPOLOGY}:
-        read = (
-            f"koord-scheduler reads only the ClusterNetworkTopology {keys.NETWORK_TOPOLOGY}, so {stored} has no effect"
-        )
-        return TopologyDrift(name, DriftReason.DRIFT, read)
-    why = _difference(_layers(binding, settings), _chain(live), settings, binding.name)
-    return None if why is None else TopologyDrift(name, DriftReason.DRIFT, f"ClusterNetworkTopology {name} {why}")
+        why = f"koord-scheduler reads only the ClusterNetworkTopology {keys.NETWORK_TOPOLOGY}"
+        return TopologyDrift(name, DriftReason.DRIFT, f"{why}, so {stored} has no effect")
+    difference = _difference(_layers(binding, settings), _chain(live), settings, binding.name)
+    if difference is None:
+        return None
+    return TopologyDrift(name, DriftReason.DRIFT, f"ClusterNetworkTopology {name} {difference}")
 
 
 def _difference(
-    desired: list[_Layer], live: list[_Layer] | None, settings: KoordinatorSettings, binding: str
+    desired: list[TopologyLayer], live: list[TopologyLayer] | None, settings: KoordinatorSettings, binding: str
 ) -> str | None:
     """Returns how the layers that were found differ from those of a binding, as the end of a sentence."""
     if live is None:
@@ -359,25 +332,25 @@ def _difference(
     return None
 
 
-def _layers(binding: ClusterTopologyBinding, settings: KoordinatorSettings) -> list[_Layer]:
-    layers: list[_Layer] = []
+def _layers(binding: ClusterTopologyBinding, settings: KoordinatorSettings) -> list[TopologyLayer]:
+    layers: list[TopologyLayer] = []
     for level in binding.levels:
         key = level.key or ""
         if key != keys.HOSTNAME:
             name = settings.topologyKeyMappings.get(key, level.domain or "")
-            layers.append(_Layer(name, layers[-1].name if layers else None, (key,)))
-    return [*layers, _Layer(keys.NODE_LAYER, layers[-1].name if layers else None, ())]
+            layers.append(TopologyLayer(name, layers[-1].name if layers else None, (key,)))
+    return [*layers, TopologyLayer(keys.NODE_LAYER, layers[-1].name if layers else None, ())]
 
 
-def _chain(live: Manifest) -> list[_Layer] | None:
+def _chain(live: Manifest) -> list[TopologyLayer] | None:
     """Returns the layers of an object, broadest first; None unless they are one chain down to the nodes' layer."""
     entries = [mapping(entry) for entry in sequence(mapping(live.get("spec")).get("networkTopologySpec"))]
-    by_name: dict[str, _Layer] = {}
+    by_name: dict[str, TopologyLayer] = {}
     for entry in entries:
         name = text(entry.get("topologyLayer")) or ""
         label_keys = tuple(text(key) or "" for key in sequence(entry.get("labelKey")))
-        by_name[name] = _Layer(name, text(entry.get("parentTopologyLayer")), label_keys)
-    layers: list[_Layer] = []
+        by_name[name] = TopologyLayer(name, text(entry.get("parentTopologyLayer")), label_keys)
+    layers: list[TopologyLayer] = []
     layer = by_name.get(keys.NODE_LAYER)
     while layer is not None and len(layers) < len(by_name):
         layers.append(layer)
@@ -385,11 +358,11 @@ def _chain(live: Manifest) -> list[_Layer] | None:
     return layers[::-1] if len(layers) == len(entries) == len(by_name) and layers else None
 
 
-def _shown(layers: list[_Layer]) -> str:
+def _shown(layers: list[TopologyLayer]) -> str:
     return ", ".join("|".join(layer.label_keys) for layer in layers[:-1]) or "nodes only"
 
 
-def _problem(binding: ClusterTopologyBinding, layers: list[_Layer]) -> str | None:
+def _problem(binding: ClusterTopologyBinding, layers: list[TopologyLayer]) -> str | None:
     """Returns why koord-scheduler would not build its tree from these layers, or None."""
     names = [layer.name for layer in layers]
     level_keys = [level.key for level in binding.levels]
@@ -405,7 +378,6 @@ def _problem(binding: ClusterTopologyBinding, layers: list[_Layer]) -> str | Non
 
 
 def prepare_pod(member: GangMember, settings: KoordinatorSettings) -> PodChanges:
-    """Returns the changes for a pod of `member`'s PodClique."""
     group = pod_group_name(member.podgang, member.podclique)
     quota, qos_class = member.record.quota, settings.defaultQoSClass
     labels = {keys.LABEL_POD_GROUP: group}
@@ -429,17 +401,26 @@ def gang_objects(
     `adopt` then keeps the recorded minimum, because for Koordinator a gang with minimum 0 is complete without any pod.
     """
     refuse_twins(podgang, "koordinator/tree")
+    names = [pod_group_name(podgang.gang, member.name) for member in podgang.members]
     annotations = {
-        keys.ANNOTATION_GROUPS: _compact(
-            [f"{podgang.namespace}/{_name(podgang, member)}" for member in podgang.members]
-        ),
+        keys.ANNOTATION_GROUPS: _compact([f"{podgang.namespace}/{name}" for name in names]),
         keys.ANNOTATION_MODE: settings.gangMode,
         keys.ANNOTATION_MATCH_POLICY: settings.matchPolicy,
     }
     topology = _topology(podgang, settings, version, facts)
     if topology is not None:
         annotations[keys.ANNOTATION_TOPOLOGY] = topology
-    return [_member_pod_group(podgang, member, annotations, settings) for member in podgang.members]
+    pod_groups: list[Manifest] = []
+    for member, name in zip(podgang.members, names, strict=True):
+        # Informational since v1.7. Before, a total above the real number of pods stalled retries, so it follows the
+        # pods.
+        has_total = member.pods >= member.min_replicas > 0
+        total = {keys.ANNOTATION_TOTAL_NUMBER: str(member.pods)} if has_total else {}
+        metadata = gang_metadata(podgang, name, {podgang.member_label: member.name}, annotations | total)
+        spec = {"minMember": member.min_replicas, "scheduleTimeoutSeconds": settings.scheduleTimeoutSeconds}
+        api = f"{keys.POD_GROUP.group}/{keys.POD_GROUP.version}"
+        pod_groups.append({"apiVersion": api, "kind": keys.POD_GROUP.kind, "metadata": metadata, "spec": spec})
+    return pod_groups
 
 
 def adopt(desired: Manifest, live: Manifest | None) -> Manifest:
@@ -452,11 +433,8 @@ def adopt(desired: Manifest, live: Manifest | None) -> Manifest:
     total = mapping(mapping(recorded.get("metadata")).get("annotations")).get(keys.ANNOTATION_TOTAL_NUMBER)
     if isinstance(total, str):
         annotations[keys.ANNOTATION_TOTAL_NUMBER] = total
-    return {
-        **desired,
-        "metadata": {**desired["metadata"], "annotations": annotations},
-        "spec": {**desired["spec"], "minMember": minimum},
-    }
+    metadata, spec = {**desired["metadata"], "annotations": annotations}, {**desired["spec"], "minMember": minimum}
+    return {**desired, "metadata": metadata, "spec": spec}
 
 
 def remembers_start(live: Manifest) -> bool:
@@ -498,24 +476,6 @@ def _listed(manifest: Manifest) -> object:
     except json.JSONDecodeError:
         return None
     return sorted(map(str, members)) if isinstance(members, list) else None
-
-
-def _name(podgang: PodGang, member: Member) -> str:
-    return pod_group_name(podgang.gang, member.name)
-
-
-def _member_pod_group(
-    podgang: PodGang, member: Member, shared: dict[str, str], settings: KoordinatorSettings
-) -> Manifest:
-    annotations = dict(shared)
-    # Informational since v1.7. Before, a total above the real number of pods stalled retries, so it follows the pods.
-    if member.pods >= member.min_replicas > 0:
-        annotations[keys.ANNOTATION_TOTAL_NUMBER] = str(member.pods)
-    name = _name(podgang, member)
-    metadata = gang_metadata(podgang, name, {podgang.member_label: member.name}, annotations)
-    spec = {"minMember": member.min_replicas, "scheduleTimeoutSeconds": settings.scheduleTimeoutSeconds}
-    api = keys.POD_GROUP
-    return {"apiVersion": f"{api.group}/{api.version}", "kind": api.kind, "metadata": metadata, "spec": spec}
 
 
 def _topology(

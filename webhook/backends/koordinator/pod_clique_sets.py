@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
-from itertools import chain
 
 from webhook.backends import families
 from webhook.backends.families import capability_rule
@@ -72,7 +71,6 @@ def only_waiting(workload: PodCliqueSet, context: RuleContext) -> Results:
 
 
 def judge_match_policy(context: RuleContext, pod: str) -> Results:
-    """Yields the problem of the profile's matchPolicy, for a workload in which single pods are replaced."""
     if context.settings.matchPolicy == keys.ONLY_WAITING:
         why = f"the profile has matchPolicy {keys.ONLY_WAITING}, so {pod} would never bind"
         remedy = "set the profile's matchPolicy to waiting-and-running"
@@ -184,7 +182,6 @@ def gpu_share(pod: PodTemplate, _: RuleContext) -> Results:
 
 
 def share_faults(template: PodTemplate) -> Iterator[Finding]:
-    """Yields one finding for each container with shares of GPUs that Koordinator refuses."""
     if keys.KOORDINATOR_GPUS.isdisjoint(template.resources):
         return
     for index, container in enumerate(sequence(template.spec.get("containers"))):
@@ -194,29 +191,26 @@ def share_faults(template: PodTemplate) -> Iterator[Finding]:
             for name in (*keys.KOORDINATOR_GPUS, _NPU_CORE)
             if name in requests
         }
-        if (fault := next(chain(_whole_faults(amounts), _shared_faults(amounts)), None)) is not None:
+        if (fault := next(_faults_of_amounts(amounts), None)) is not None:
             resource, why, remedy = fault
             stated = mapping(mapping(mapping(container).get("resources")).get("requests"))
-            place = ("containers", Item(index, text(mapping(container).get("name"))), "resources")
-            at = FieldPath(
-                (*template.spec_path.parts, *place, "requests" if resource in stated else "limits", resource)
-            )
+            name = text(mapping(container).get("name"))
+            at = template.spec_path / "containers" / Item(index, name) / "resources"
+            at = at / ("requests" if resource in stated else "limits") / resource
             yield Finding(at=at, value=requests[resource], why=why, remedy=remedy)
 
 
-def _whole_faults(amounts: Mapping[str, Fraction]) -> Iterator[tuple[str, str, str]]:
-    if _GPU not in amounts:
+def _faults_of_amounts(amounts: Mapping[str, Fraction]) -> Iterator[tuple[str, str, str]]:
+    if _GPU in amounts:
+        if _SHARED in amounts:
+            why = "koordinator.sh/gpu is requested as well, and only one of the two may be"
+            yield _SHARED, why, "keep one of the two"
+        if amounts[_GPU] <= 0:
+            yield _GPU, "a share of a GPU must be greater than 0", "set the percentage of a GPU"
+        elif amounts[_GPU] > _WHOLE and amounts[_GPU] % _WHOLE:
+            yield _GPU, "above 100 percent it must be whole GPUs", "set a multiple of 100, or at most 100"
         return
-    if _SHARED in amounts:
-        yield _SHARED, "koordinator.sh/gpu is requested as well, and only one of the two may be", "keep one of the two"
-    if amounts[_GPU] <= 0:
-        yield _GPU, "a share of a GPU must be greater than 0", "set the percentage of a GPU"
-    elif amounts[_GPU] > _WHOLE and amounts[_GPU] % _WHOLE:
-        yield _GPU, "above 100 percent it must be whole GPUs", "set a multiple of 100, or at most 100"
-
-
-def _shared_faults(amounts: Mapping[str, Fraction]) -> Iterator[tuple[str, str, str]]:
-    if _SHARED not in amounts or _GPU in amounts or amounts.get(_NPU_CORE):
+    if _SHARED not in amounts or amounts.get(_NPU_CORE):
         return
     memory, ratio = amounts.get(_MEMORY), amounts.get(_RATIO)
     if amounts[_SHARED] <= 0:
@@ -246,12 +240,10 @@ def reserve_pod(pod: PodTemplate, _: RuleContext) -> Results:
     Source: koordinator-sh/koordinator, pkg/webhook/pod/validating/verify_annotations.go.
     """
     if keys.ANNOTATION_RESERVE_POD in pod.annotations:
-        yield Finding(
-            at=pod.annotations_path / keys.ANNOTATION_RESERVE_POD,
-            value=pod.annotations[keys.ANNOTATION_RESERVE_POD],
-            why="koord-manager refuses every pod with this annotation",
-            remedy="remove the annotation",
-        )
+        at = pod.annotations_path / keys.ANNOTATION_RESERVE_POD
+        why = "koord-manager refuses every pod with this annotation"
+        remedy = "remove the annotation"
+        yield Finding(at=at, value=pod.annotations[keys.ANNOTATION_RESERVE_POD], why=why, remedy=remedy)
 
 
 disruption_ignored = families.pods_are_taken_singly(
@@ -304,21 +296,18 @@ def frozen_members(change: PodCliqueSetChange, context: RuleContext) -> Results:
 
 def _moved(old: PodCliqueSet, new: PodCliqueSet) -> Iterator[str]:
     """Yields the members that join or leave the base gang: cliques, and the first such replica of scaling groups."""
-    yield from _alone(old) ^ _alone(new)
+    old_names, new_names = (
+        {member.name for member in workload.cliques if member.group is None} for workload in (old, new)
+    )
+    yield from old_names ^ new_names
     before, now = _replicas(old), _replicas(new)
     for group, name in before.keys() | now.keys():
         fewer, more = sorted((before.get((group, name), 0), now.get((group, name), 0)))
         if fewer < more:
             # Sorted as text, the first number in the range is a power of ten or the smallest number.
-            first = min(map(str, (fewer, *(number for number in _TENS if fewer < number < more))))
+            tens = (10**digits for digits in range(1, 10))
+            first = min(map(str, (fewer, *(number for number in tens if fewer < number < more))))
             yield f"{group}-{first}/{name}"
-
-
-_TENS = tuple(10**digits for digits in range(1, 10))
-
-
-def _alone(workload: PodCliqueSet) -> set[str]:
-    return {member.name for member in workload.cliques if member.group is None}
 
 
 def _replicas(workload: PodCliqueSet) -> dict[tuple[str, str], int]:
@@ -330,13 +319,10 @@ def _replicas(workload: PodCliqueSet) -> dict[tuple[str, str], int]:
     return replicas
 
 
-_LAYERS = (
-    TopologyLayer("BlockLayer", None, ("example.com/block",)),
-    TopologyLayer("NodeTopologyLayer", "BlockLayer", ()),
-)
+_BLOCK = TopologyLayer("BlockLayer", None, ("example.com/block",))
 _FACTS = ClusterFacts(
     topology_bindings={"dc": TopologyBinding({"block": "example.com/block", "rack": "example.com/rack"})},
-    network_topologies={"default": _LAYERS},
+    network_topologies={"default": (_BLOCK, TopologyLayer("NodeTopologyLayer", "BlockLayer", ()))},
 )
 _REQUIRED = (Capability.TOPOLOGY_WORKLOAD, Capability.TOPOLOGY_CLIQUE, Capability.TOPOLOGY_SCALING_GROUP)
 

@@ -9,9 +9,32 @@ exist. The lists of GangGroups are in `gang_groups`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from webhook.backends import families
-from webhook.backends.koordinator import gang_groups, keys
+from webhook.backends.koordinator import keys
+from webhook.backends.koordinator.gang_groups import (
+    SPINE_LAYERS,
+    Topology,
+    UnreadableSetting,
+    annotated_pod,
+    gang_reference,
+    gang_rule,
+    gang_setting,
+    gather,
+    has_gang_settings,
+    is_scheduled_here,
+    match_policy,
+    members_of,
+    most_action,
+    nearest_gang,
+    pod,
+    pod_group,
+    pod_group_cluster,
+    read_topology,
+    topology_kept,
+    topology_of,
+)
 from webhook.backends.koordinator.gangs import (
     THE_TOPOLOGY,
     declared_layers,
@@ -31,16 +54,17 @@ from webhook.model.reading import integer, text
 from webhook.validators.registry import Example, Results, rule
 from webhook.validators.shared_checks import least_action, reported_items
 
+pod_rule = partial(rule, kinds=(JUDGED_PODS,))
+
 # kube-scheduler's framework caps the wait of a Permit plugin at 15 minutes (maxTimeout, pkg/scheduler/framework).
 LONGEST_WAIT_SECONDS = 900
 _NANOSECONDS = 10**9
 
 
-@rule(
+@gang_rule(
     "koordinator/gang-mode",
-    kinds=gang_groups.GROUPS_AND_PODS,
-    passes=Example(gang_groups.pod_group(settings={"mode": "NonStrict"})),
-    fails=Example(gang_groups.pod_group(settings={"mode": "nonstrict"})),
+    passes=Example(pod_group(settings={"mode": "NonStrict"})),
+    fails=Example(pod_group(settings={"mode": "nonstrict"})),
 )
 def mode(stored: StoredObject, _: RuleContext) -> Results:
     """koord-scheduler only logs an unknown mode, also one in the wrong case, and treats the gang as Strict.
@@ -48,18 +72,17 @@ def mode(stored: StoredObject, _: RuleContext) -> Results:
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go (`tryInitByPodGroup`,
     `tryInitByPodConfig`), v1.8.0.
     """
-    written = _annotation(stored, keys.ANNOTATION_MODE)
+    written = gang_setting(stored, keys.ANNOTATION_MODE)
     if written is not None and written not in keys.MODES:
         why = "koord-scheduler does not know this mode and uses Strict"
         remedy = f"set it to {_choice(keys.MODES)}, spelled exactly like this"
         yield Finding(at=ANNOTATIONS / keys.ANNOTATION_MODE, value=written, why=why, remedy=remedy)
 
 
-@rule(
+@gang_rule(
     "koordinator/gang-match-policy",
-    kinds=gang_groups.GROUPS_AND_PODS,
-    passes=Example(gang_groups.pod_group(settings={"match-policy": "waiting-and-running"})),
-    fails=Example(gang_groups.pod_group(settings={"match-policy": "WaitingAndRunning"})),
+    passes=Example(pod_group(settings={"match-policy": "waiting-and-running"})),
+    fails=Example(pod_group(settings={"match-policy": "WaitingAndRunning"})),
 )
 def gang_match_policy(stored: StoredObject, _: RuleContext) -> Results:
     """koord-scheduler only logs an unknown policy, also one in the wrong case, and uses its default, once-satisfied.
@@ -68,20 +91,19 @@ def gang_match_policy(stored: StoredObject, _: RuleContext) -> Results:
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go (`tryInitByPodGroup`,
     `tryInitByPodConfig`), apis/extension/coscheduling.go (`GetGangMatchPolicy`), v1.8.0.
     """
-    read = gang_groups.match_policy(stored) if gang_groups.has_gang_settings(stored) else None
+    read = match_policy(stored) if has_gang_settings(stored) else None
     if read is not None and read[0] not in keys.MATCH_POLICIES:
         why = "koord-scheduler does not know this policy and uses its default, once-satisfied"
         remedy = f"set it to {_choice(keys.MATCH_POLICIES)}, spelled exactly like this"
         yield Finding(at=read[1], value=read[0], why=why, remedy=remedy)
 
 
-@rule(
+@gang_rule(
     "koordinator/gang-match-policy-alias",
-    kinds=gang_groups.GROUPS_AND_PODS,
-    passes=Example(gang_groups.pod_group(settings={"match-policy": "waiting-and-running"})),
+    passes=Example(pod_group(settings={"match-policy": "waiting-and-running"})),
     fails=Example(
         {
-            **gang_groups.pod_group(),
+            **pod_group(),
             "metadata": {
                 "name": "leader",
                 "namespace": "default",
@@ -99,7 +121,7 @@ def match_policy_alias(stored: StoredObject, _: RuleContext) -> Results:
     Source: koordinator-sh/koordinator, apis/extension/coscheduling.go (`GetGangMatchPolicy`), v1.7.0 and newer.
     """
     first, second = (
-        _annotation(stored, key) for key in (keys.ANNOTATION_MATCH_POLICY, keys.ANNOTATION_MATCH_POLICY_ALIAS)
+        gang_setting(stored, key) for key in (keys.ANNOTATION_MATCH_POLICY, keys.ANNOTATION_MATCH_POLICY_ALIAS)
     )
     if first is not None and second is not None and first != second:
         why = f"koord-scheduler ignores it, because {keys.ANNOTATION_MATCH_POLICY} is set too, to {_cut(first)}"
@@ -107,12 +129,11 @@ def match_policy_alias(stored: StoredObject, _: RuleContext) -> Results:
         yield Finding(at=ANNOTATIONS / keys.ANNOTATION_MATCH_POLICY_ALIAS, value=second, why=why, remedy=remedy)
 
 
-@rule(
+@gang_rule(
     "koordinator/gang-only-waiting",
-    kinds=gang_groups.GROUPS_AND_PODS,
     default=Action.WARN,
-    passes=Example(gang_groups.pod_group(settings={"match-policy": "waiting-and-running"})),
-    fails=Example(gang_groups.pod_group(settings={"match-policy": "only-waiting"})),
+    passes=Example(pod_group(settings={"match-policy": "waiting-and-running"})),
+    fails=Example(pod_group(settings={"match-policy": "only-waiting"})),
 )
 def gang_only_waiting(stored: StoredObject, _: RuleContext) -> Results:
     """Under only-waiting, bound pods do not count. A replacement pod that waits alone never reaches the minimum and
@@ -121,18 +142,13 @@ def gang_only_waiting(stored: StoredObject, _: RuleContext) -> Results:
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go (`isGangValidForPermit`),
     v1.8.0.
     """
-    read = gang_groups.match_policy(stored) if gang_groups.has_gang_settings(stored) else None
+    read = match_policy(stored) if has_gang_settings(stored) else None
     if read is not None and read[0] == keys.ONLY_WAITING:
         why = "bound pods do not count, so a pod that is replaced alone never binds"
         yield Finding(at=read[1], value=keys.ONLY_WAITING, why=why, remedy="set it to waiting-and-running")
 
 
-@rule(
-    "koordinator/gang-minimum",
-    kinds=gang_groups.GROUPS_AND_PODS,
-    passes=Example(gang_groups.pod_group(minMember=2)),
-    fails=Example(gang_groups.pod_group(minMember=0)),
-)
+@gang_rule("koordinator/gang-minimum", passes=Example(pod_group(minMember=2)), fails=Example(pod_group(minMember=0)))
 def minimum(stored: StoredObject, _: RuleContext) -> Results:
     """A minimum below 1 is always reached: pods start one by one, and the PodGroup's phase never leaves Pending.
 
@@ -146,11 +162,10 @@ def minimum(stored: StoredObject, _: RuleContext) -> Results:
             yield Finding(at=at, value=written, why=why, remedy=remedy)
 
 
-@rule(
+@gang_rule(
     "koordinator/gang-total-number",
-    kinds=gang_groups.GROUPS_AND_PODS,
-    passes=Example(gang_groups.pod_group(minMember=2, settings={"total-number": "4"})),
-    fails=Example(gang_groups.pod_group(minMember=2, settings={"total-number": "1"})),
+    passes=Example(pod_group(minMember=2, settings={"total-number": "4"})),
+    fails=Example(pod_group(minMember=2, settings={"total-number": "1"})),
 )
 def total_number(stored: StoredObject, _: RuleContext) -> Results:
     """koord-scheduler only logs a total that is not a number or is below the minimum, and uses the minimum. Up to v1.6
@@ -160,7 +175,7 @@ def total_number(stored: StoredObject, _: RuleContext) -> Results:
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go, apis/extension/coscheduling.go
     (`GetGangTotalNum`: Go's strconv.ParseInt in base 10), v1.4.0 to v1.8.0.
     """
-    written = _annotation(stored, keys.ANNOTATION_TOTAL_NUMBER)
+    written = gang_setting(stored, keys.ANNOTATION_TOTAL_NUMBER)
     if written is None:
         return
     at, total = ANNOTATIONS / keys.ANNOTATION_TOTAL_NUMBER, int32(written)
@@ -175,11 +190,10 @@ def total_number(stored: StoredObject, _: RuleContext) -> Results:
         yield Finding(at=at, value=written, why=why, remedy=remedy)
 
 
-@rule(
+@pod_rule(
     "koordinator/gang-waiting-time",
-    kinds=(JUDGED_PODS,),
-    passes=Example(gang_groups.annotated_pod(waiting_time="1h30m")),
-    fails=Example(gang_groups.annotated_pod(waiting_time="30")),
+    passes=Example(annotated_pod(waiting_time="1h30m")),
+    fails=Example(annotated_pod(waiting_time="30")),
 )
 def waiting_time(stored: StoredObject, _: RuleContext) -> Results:
     """koord-scheduler only logs a duration without a unit, in days, or below 0, and the gang waits for the scheduler's
@@ -188,7 +202,7 @@ def waiting_time(stored: StoredObject, _: RuleContext) -> Results:
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go (`tryInitByPodConfig`),
     apis/extension/coscheduling.go (`GetGangWaitTime`: Go's time.ParseDuration), v1.8.0.
     """
-    written = _annotation(stored, keys.ANNOTATION_WAITING_TIME)
+    written = gang_setting(stored, keys.ANNOTATION_WAITING_TIME)
     if written is None:
         return
     waits = nanoseconds(written)
@@ -198,12 +212,11 @@ def waiting_time(stored: StoredObject, _: RuleContext) -> Results:
         yield Finding(at=ANNOTATIONS / keys.ANNOTATION_WAITING_TIME, value=written, why=why, remedy=remedy)
 
 
-@rule(
+@gang_rule(
     "koordinator/gang-timeout",
-    kinds=gang_groups.GROUPS_AND_PODS,
     default=Action.WARN,
-    passes=Example(gang_groups.pod_group(scheduleTimeoutSeconds=600)),
-    fails=Example(gang_groups.pod_group(scheduleTimeoutSeconds=3600)),
+    passes=Example(pod_group(scheduleTimeoutSeconds=600)),
+    fails=Example(pod_group(scheduleTimeoutSeconds=3600)),
 )
 def timeout(stored: StoredObject, _: RuleContext) -> Results:
     """A pod waits at most 15 minutes for its gang, because kube-scheduler's framework caps the time. For a value below
@@ -221,14 +234,9 @@ def timeout(stored: StoredObject, _: RuleContext) -> Results:
             )
 
 
-def _annotation(stored: StoredObject, key: str) -> str | None:
-    """Returns the value of an annotation that koord-scheduler reads; None if it is missing or empty."""
-    return text(stored.annotations.get(key)) if gang_groups.has_gang_settings(stored) else None
-
-
 def _minimum(stored: StoredObject) -> Iterator[tuple[FieldPath, object, int | None]]:
     """Yields the path of a gang's minimum, its written value, and the number that koord-scheduler reads from it."""
-    if not gang_groups.has_gang_settings(stored):
+    if not has_gang_settings(stored):
         return
     if stored.kind == keys.POD_GROUP.kind:
         least = integer(stored.spec.get("minMember"))
@@ -246,10 +254,10 @@ def _minimum(stored: StoredObject) -> Iterator[tuple[FieldPath, object, int | No
 def _timeout(stored: StoredObject) -> Iterator[tuple[FieldPath, object, float]]:
     """Yields how long a pod waits in Permit, in seconds, if a PodGroup states it or a pod states more than 0."""
     if stored.kind == keys.POD_GROUP.kind:
-        seconds = integer(stored.spec.get("scheduleTimeoutSeconds")) if gang_groups.has_gang_settings(stored) else None
+        seconds = integer(stored.spec.get("scheduleTimeoutSeconds")) if has_gang_settings(stored) else None
         if seconds is not None:
             yield SPEC / "scheduleTimeoutSeconds", seconds, seconds
-    elif (written := _annotation(stored, keys.ANNOTATION_WAITING_TIME)) is not None and (
+    elif (written := gang_setting(stored, keys.ANNOTATION_WAITING_TIME)) is not None and (
         waits := nanoseconds(written) or 0
     ) > 0:
         # Any fraction of a second counts as a time.
@@ -280,19 +288,14 @@ group_pods = families.group_pods(
 
 AT = ANNOTATIONS / keys.ANNOTATION_TOPOLOGY
 _SPINE = {"layer": "SpineLayer", "strategy": "MustGather"}
-_CLUSTER = gang_groups.pod_group_cluster(network_topologies=gang_groups.SPINE_LAYERS)
-_FINE = gang_groups.pod_group(settings=gang_groups.gather(_SPINE))
+_CLUSTER = pod_group_cluster(network_topologies=SPINE_LAYERS)
+_FINE = pod_group(settings=gather(_SPINE))
 
 
-@rule(
+@gang_rule(
     "koordinator/gang-topology-unread",
-    kinds=gang_groups.GROUPS_AND_PODS,
-    passes=Example(
-        gang_groups.pod_group(settings=gang_groups.gather({**_SPINE, "podCountMultiple": 4})), facts=_CLUSTER
-    ),
-    fails=Example(
-        gang_groups.pod_group(settings=gang_groups.gather({**_SPINE, "podCountMultiple": "4"})), facts=_CLUSTER
-    ),
+    passes=Example(pod_group(settings=gather({**_SPINE, "podCountMultiple": 4})), facts=_CLUSTER),
+    fails=Example(pod_group(settings=gather({**_SPINE, "podCountMultiple": "4"})), facts=_CLUSTER),
 )
 def topology_unreadable(stored: StoredObject, _: RuleContext) -> Results:
     """If one value has the wrong JSON type, such as "4" or 4.0 for a whole number, koord-scheduler logs the error and
@@ -301,25 +304,21 @@ def topology_unreadable(stored: StoredObject, _: RuleContext) -> Results:
     Source: koordinator-sh/koordinator, apis/extension/network_topology.go (`GetNetworkTopologySpec`) and
     pkg/scheduler/plugins/coscheduling/core/gang.go, v1.8.0.
     """
-    written = _written(stored)
+    written = gang_setting(stored, keys.ANNOTATION_TOPOLOGY)
     if written is None:
         return
     try:
-        gang_groups.read_topology(written)
-    except gang_groups.UnreadableSetting as error:
+        read_topology(written)
+    except UnreadableSetting as error:
         why = f"it {error}, so koord-scheduler drops all of it and places the gang on any nodes"
         remedy = 'set an object such as {"gatherStrategy":[{"layer":"SpineLayer","strategy":"MustGather"}]}'
         yield Finding(at=AT, value=written, why=why, remedy=remedy)
 
 
-@rule(
+@gang_rule(
     "koordinator/gang-topology-strategy",
-    kinds=gang_groups.GROUPS_AND_PODS,
     passes=Example(_FINE, facts=_CLUSTER),
-    fails=Example(
-        gang_groups.pod_group(settings=gang_groups.gather({"layer": "SpineLayer", "strategy": "mustGather"})),
-        facts=_CLUSTER,
-    ),
+    fails=Example(pod_group(settings=gather({"layer": "SpineLayer", "strategy": "mustGather"})), facts=_CLUSTER),
 )
 def topology_strategy(stored: StoredObject, _: RuleContext) -> Results:
     """Only the word MustGather, spelled like this, is a requirement. Any other word is not an error either, and the
@@ -340,11 +339,10 @@ def _unknown_strategies(stored: StoredObject) -> Iterator[str]:
     return (entry.strategy for entry in _read(stored) or () if entry.strategy not in keys.STRATEGIES)
 
 
-@rule(
+@gang_rule(
     "koordinator/gang-topology-missing",
-    kinds=gang_groups.GROUPS_AND_PODS,
     passes=Example(_FINE, facts=_CLUSTER),
-    fails=Example(_FINE, facts=gang_groups.pod_group_cluster(network_topologies={})),
+    fails=Example(_FINE, facts=pod_group_cluster(network_topologies={})),
 )
 def topology_unavailable(stored: StoredObject, context: RuleContext) -> Results:
     """Without a valid ClusterNetworkTopology "default", every pod of a gang with a topology fails. Without the argument
@@ -360,22 +358,19 @@ def topology_unavailable(stored: StoredObject, context: RuleContext) -> Results:
     if reason is not None:
         remedy = "remove the annotation, or set up the scheduler's topology"
         absent = THE_TOPOLOGY if context.facts.network_topologies is not None else None
-        yield Finding(at=AT, value=_written(stored), why=reason, remedy=remedy, absent=absent)
+        yield Finding(
+            at=AT, value=gang_setting(stored, keys.ANNOTATION_TOPOLOGY), why=reason, remedy=remedy, absent=absent
+        )
     elif is_topology_unknown(context.facts):
         yield Unjudged(AT, "the ClusterNetworkTopology", part="network_topologies")
 
 
-@rule(
+@gang_rule(
     "koordinator/gang-topology-layer",
-    kinds=gang_groups.GROUPS_AND_PODS,
     passes=Example(
-        gang_groups.pod_group(settings=gang_groups.gather({"layer": "NodeTopologyLayer", "strategy": "MustGather"})),
-        facts=_CLUSTER,
+        pod_group(settings=gather({"layer": "NodeTopologyLayer", "strategy": "MustGather"})), facts=_CLUSTER
     ),
-    fails=Example(
-        gang_groups.pod_group(settings=gang_groups.gather({"layer": "spineLayer", "strategy": "MustGather"})),
-        facts=_CLUSTER,
-    ),
+    fails=Example(pod_group(settings=gather({"layer": "spineLayer", "strategy": "MustGather"})), facts=_CLUSTER),
 )
 def topology_layer(stored: StoredObject, context: RuleContext) -> Results:
     """If the layer of MustGather is not declared, no domain is large enough, and every attempt to place the gang fails.
@@ -398,21 +393,17 @@ def topology_layer(stored: StoredObject, context: RuleContext) -> Results:
         yield Finding(at=AT, value=layer, why=why, remedy=remedy, absent=THE_TOPOLOGY)
 
 
-@rule(
+@gang_rule(
     "koordinator/gang-topology-differs",
-    kinds=gang_groups.GROUPS_AND_PODS,
     passes=Example(
-        gang_groups.pod_group("leader", "leader", "worker", settings=gang_groups.gather(_SPINE)),
-        facts=gang_groups.pod_group_cluster(
-            gang_groups.pod_group("worker", "leader", "worker", settings=gang_groups.gather(_SPINE)),
-            network_topologies=gang_groups.SPINE_LAYERS,
+        pod_group("leader", "leader", "worker", settings=gather(_SPINE)),
+        facts=pod_group_cluster(
+            pod_group("worker", "leader", "worker", settings=gather(_SPINE)), network_topologies=SPINE_LAYERS
         ),
     ),
     fails=Example(
-        gang_groups.pod_group("leader", "leader", "worker", settings=gang_groups.gather(_SPINE)),
-        facts=gang_groups.pod_group_cluster(
-            gang_groups.pod_group("worker", "leader", "worker"), network_topologies=gang_groups.SPINE_LAYERS
-        ),
+        pod_group("leader", "leader", "worker", settings=gather(_SPINE)),
+        facts=pod_group_cluster(pod_group("worker", "leader", "worker"), network_topologies=SPINE_LAYERS),
     ),
 )
 def topology_differs(stored: StoredObject, context: RuleContext) -> Results:
@@ -426,51 +417,44 @@ def topology_differs(stored: StoredObject, context: RuleContext) -> Results:
     pod_groups = context.facts.koordinator_pod_groups
     if pod_groups is None or stored.old is not None:
         return
-    written = _written(stored)
+    written = gang_setting(stored, keys.ANNOTATION_TOPOLOGY)
     try:
-        topology = None if written is None else gang_groups.topology_kept(gang_groups.read_topology(written))
-    except gang_groups.UnreadableSetting:
+        topology = None if written is None else topology_kept(read_topology(written))
+    except UnreadableSetting:
         return
-    others = (
-        key for key in gang_groups.members_of(stored) if key in pod_groups and pod_groups[key].topology != topology
-    )
-    if (key := gang_groups.nearest_gang(stored, others)) is not None:
+    others = (key for key in members_of(stored) if key in pod_groups and pod_groups[key].topology != topology)
+    if (key := nearest_gang(stored, others)) is not None:
         yield Finding(
             at=AT,
             value=written,
             why=f"PodGroup {gang_id(key)} of the same gang group has another topology, "
             "and the first pod decides which one is used",
             remedy="set the same annotation on every member",
-            at_most=gang_groups.most_action(stored, key),
+            at_most=most_action(stored, key),
         )
 
 
-def _written(stored: StoredObject) -> str | None:
-    return text(stored.annotations.get(keys.ANNOTATION_TOPOLOGY)) if gang_groups.has_gang_settings(stored) else None
-
-
-def _read(stored: StoredObject) -> gang_groups.Topology | None:
+def _read(stored: StoredObject) -> Topology | None:
     """Returns the entries that koord-scheduler reads. A spec without entries also enables the topology search."""
     try:
-        return gang_groups.topology_of(stored) if gang_groups.has_gang_settings(stored) else None
-    except gang_groups.UnreadableSetting:
+        return topology_of(stored) if has_gang_settings(stored) else None
+    except UnreadableSetting:
         return None
 
 
 _LABELLED = {keys.LABEL_POD_GROUP: "worker"}
 
 
-@rule(
+@pod_rule(
     "koordinator/gang-names-disagree",
-    kinds=(JUDGED_PODS,),
     membership=True,
     passes=Example(
-        gang_groups.pod(labels=_LABELLED, annotations={keys.ANNOTATION_NAME: "worker"}),
-        facts=gang_groups.pod_group_cluster(gang_groups.pod_group("worker")),
+        pod(labels=_LABELLED, annotations={keys.ANNOTATION_NAME: "worker"}),
+        facts=pod_group_cluster(pod_group("worker")),
     ),
     fails=Example(
-        gang_groups.pod(labels=_LABELLED, annotations={keys.ANNOTATION_NAME: "leader"}),
-        facts=gang_groups.pod_group_cluster(gang_groups.pod_group("worker")),
+        pod(labels=_LABELLED, annotations={keys.ANNOTATION_NAME: "leader"}),
+        facts=pod_group_cluster(pod_group("worker")),
     ),
 )
 def names_disagree(stored: StoredObject, _: RuleContext) -> Results:
@@ -480,8 +464,8 @@ def names_disagree(stored: StoredObject, _: RuleContext) -> Results:
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/util/gang_helper.go (`GetGangNameByPod`),
     v1.4.0 to v1.8.0.
     """
-    reference = gang_groups.gang_reference(stored)
-    if reference is None or not gang_groups.is_scheduled_here(stored):
+    reference = gang_reference(stored)
+    if reference is None or not is_scheduled_here(stored):
         return
     for at, values, key in (
         (LABELS, stored.labels, keys.LABEL_OLD_NAME),
@@ -494,12 +478,11 @@ def names_disagree(stored: StoredObject, _: RuleContext) -> Results:
             return
 
 
-@rule(
+@pod_rule(
     "koordinator/gang-min-available",
-    kinds=(JUDGED_PODS,),
     membership=True,
-    passes=Example(gang_groups.annotated_pod(), facts=gang_groups.pod_group_cluster()),
-    fails=Example(gang_groups.pod(annotations={keys.ANNOTATION_NAME: "worker"}), facts=gang_groups.pod_group_cluster()),
+    passes=Example(annotated_pod(), facts=pod_group_cluster()),
+    fails=Example(pod(annotations={keys.ANNOTATION_NAME: "worker"}), facts=pod_group_cluster()),
 )
 def min_available(stored: StoredObject, context: RuleContext) -> Results:
     """koord-scheduler makes a gang that is named by an annotation from the first pod with a readable min-available.
@@ -508,8 +491,8 @@ def min_available(stored: StoredObject, context: RuleContext) -> Results:
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang.go (`tryInitByPodConfig`),
     util/gang_helper.go (`GetGangMinNumFromPod`: Go's strconv.ParseInt in base 10), v1.8.0.
     """
-    reference = gang_groups.gang_reference(stored)
-    if reference is None or reference.by_label or not gang_groups.is_scheduled_here(stored):
+    reference = gang_reference(stored)
+    if reference is None or reference.by_label or not is_scheduled_here(stored):
         return
     label = text(stored.labels.get(keys.LABEL_OLD_MINIMUM))
     at = ANNOTATIONS / keys.ANNOTATION_MINIMUM if label is None else LABELS / keys.LABEL_OLD_MINIMUM
@@ -530,15 +513,12 @@ def min_available(stored: StoredObject, context: RuleContext) -> Results:
         yield Finding(at=at, value=written, why=why, remedy=remedy, absent=Needed("koordinator_pod_groups", key))
 
 
-@rule(
+@pod_rule(
     "koordinator/pod-group-missing",
-    kinds=(JUDGED_PODS,),
     default=Action.WARN,
     membership=True,
-    passes=Example(
-        gang_groups.pod(labels=_LABELLED), facts=gang_groups.pod_group_cluster(gang_groups.pod_group("worker"))
-    ),
-    fails=Example(gang_groups.pod(labels=_LABELLED), facts=gang_groups.pod_group_cluster()),
+    passes=Example(pod(labels=_LABELLED), facts=pod_group_cluster(pod_group("worker"))),
+    fails=Example(pod(labels=_LABELLED), facts=pod_group_cluster()),
 )
 def pod_group_missing(stored: StoredObject, context: RuleContext) -> Results:
     """koord-scheduler holds a pod whose label names a missing PodGroup until the PodGroup exists in the pod's
@@ -548,8 +528,8 @@ def pod_group_missing(stored: StoredObject, context: RuleContext) -> Results:
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/core.go (`PreEnqueue`: "gang has not
     init"), v1.8.0.
     """
-    reference = gang_groups.gang_reference(stored)
-    if reference is None or not reference.by_label or not gang_groups.is_scheduled_here(stored):
+    reference = gang_reference(stored)
+    if reference is None or not reference.by_label or not is_scheduled_here(stored):
         return
     key = (stored.key[0], reference.gang)
     pod_groups = context.facts.koordinator_pod_groups
@@ -566,16 +546,12 @@ def pod_group_missing(stored: StoredObject, context: RuleContext) -> Results:
         )
 
 
-@rule(
+@pod_rule(
     "koordinator/gang-settings-unread",
-    kinds=(JUDGED_PODS,),
     default=Action.WARN,
-    passes=Example(
-        gang_groups.pod(labels=_LABELLED), facts=gang_groups.pod_group_cluster(gang_groups.pod_group("worker"))
-    ),
+    passes=Example(pod(labels=_LABELLED), facts=pod_group_cluster(pod_group("worker"))),
     fails=Example(
-        gang_groups.pod(labels=_LABELLED, annotations={keys.ANNOTATION_MINIMUM: "2"}),
-        facts=gang_groups.pod_group_cluster(gang_groups.pod_group("worker")),
+        pod(labels=_LABELLED, annotations={keys.ANNOTATION_MINIMUM: "2"}), facts=pod_group_cluster(pod_group("worker"))
     ),
 )
 def settings_unread(stored: StoredObject, _: RuleContext) -> Results:
@@ -585,8 +561,8 @@ def settings_unread(stored: StoredObject, _: RuleContext) -> Results:
     Source: koordinator-sh/koordinator, pkg/scheduler/plugins/coscheduling/core/gang_cache.go (`onPodAddInternal`),
     v1.8.0.
     """
-    reference = gang_groups.gang_reference(stored)
-    if not gang_groups.is_scheduled_here(stored) or (reference is not None and not reference.by_label):
+    reference = gang_reference(stored)
+    if not is_scheduled_here(stored) or (reference is not None and not reference.by_label):
         return
     settings = [(LABELS / keys.LABEL_OLD_MINIMUM, text(stored.labels.get(keys.LABEL_OLD_MINIMUM)))]
     settings += [(ANNOTATIONS / key, text(stored.annotations.get(key))) for key in keys.GANG_SETTINGS]

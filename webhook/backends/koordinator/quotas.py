@@ -26,7 +26,7 @@ from heapq import nsmallest
 from webhook.backends.koordinator import keys
 from webhook.backends.koordinator.gangs import quotas_of_namespace
 from webhook.backends.koordinator.keys import KoordinatorSettings, RuleContext
-from webhook.backends.queues import place_of
+from webhook.backends.queues import path_of, place_of
 from webhook.fit.ceilings import MOST_TRIED, allows, demand_of, exact_requests, queue_request, round_down, templates_of
 from webhook.fit.gang_shapes import GangShape, MemberShape
 from webhook.fit.packing import Ceiling, Ceilings, PackingRole
@@ -50,21 +50,6 @@ from webhook.workloads.pod_clique_set import PodCliqueSet
 
 _NO_QUOTAS = ElasticQuotas()
 _UNKNOWN_QUOTAS = "the ElasticQuotas are unknown"
-_UNKNOWN_QUOTA = "the ElasticQuota {} is unknown"
-_PARENT = "the ElasticQuota {} is a parent, and Koordinator refuses pods that are charged to it"
-_UNREADABLE = "an amount of the ElasticQuota {} cannot be read"
-_DISPUTED = "another namespace has an ElasticQuota {} as well, and which one counts is not known"
-_ABOVE = "the ElasticQuota above"
-_UNREADABLE_ABOVE = "an amount of an ElasticQuota above {} cannot be read"
-_DISPUTED_ABOVE = "two namespaces have the ElasticQuota above {}, and which one counts is not known"
-_BY_NAMESPACE = (
-    "an ElasticQuota may take the pods of the namespace; the profile's disableDefaultQuota says whether the scheduler "
-    "looks for it"
-)
-_PARENTS = (
-    "an ElasticQuota above {} may limit the gang; the profile's enableRuntimeQuota and enableCheckParentQuota say "
-    "whether it does"
-)
 
 
 def ceilings_of(
@@ -94,7 +79,6 @@ class _Quotas:
         self._counts: dict[str, Mapping[str, int]] = {}
 
     def ceilings(self) -> Ceilings:
-        """Returns the ceilings of the gang."""
         by_quota: dict[str, list[str]] = {}
         for role in self._roles:
             if (name := self._name(role)) is not None:
@@ -125,7 +109,8 @@ class _Quotas:
             return None
         # Of several quotas the scheduler takes any.
         if self._settings.disableDefaultQuota is None or len(takers) > 1 or quotas[takers[0]].namespaces is None:
-            self._unknown[_BY_NAMESPACE] = None
+            gate = "the profile's disableDefaultQuota says whether the scheduler looks for it"
+            self._unknown[f"an ElasticQuota may take the pods of the namespace; {gate}"] = None
             return None
         return takers[0]
 
@@ -134,39 +119,33 @@ class _Quotas:
             self._unknown[_UNKNOWN_QUOTAS] = None
             return
         quota = self._elastic_quotas.get(name)
-        if quota is None and self._partial:
-            self._unknown[_UNKNOWN_QUOTA.format(shown(name))] = None
-            return
-        # The pods of an unknown quota are charged to the default one.
         if quota is None:
+            # The pods of an unknown quota are charged to the default one.
+            if self._partial:
+                self._unknown[f"the ElasticQuota {shown(name)} is unknown"] = None
             return
+        called, most = f"the ElasticQuota {shown(name)}", _limit(quota, ())
         if quota.is_parent:
-            self._unknown[_PARENT.format(shown(name))] = None
+            self._unknown[f"{called} is a parent, and Koordinator refuses pods that are charged to it"] = None
             return
-        if self._is_disputed(name):
-            self._unknown[_DISPUTED.format(shown(name))] = None
+        if name in self._elastic_quotas.disputed:
+            why = f"another namespace has an ElasticQuota {shown(name)} as well, and which one counts is not known"
+            self._unknown[why] = None
             return
-        most = _limit(quota, ())
         if most is None:
-            self._unknown[_UNREADABLE.format(shown(name))] = None
+            self._unknown[f"an amount of {called} cannot be read"] = None
             return
         yield self._ceiling("the ElasticQuota", name, most, roles, of=name)
         yield from self._kept_pods_ceiling(name, quota, roles)
         yield from self._parent_ceilings(name, quota, most, roles)
 
-    def _is_disputed(self, name: str) -> bool:
-        return self._elastic_quotas is not None and name in self._elastic_quotas.disputed
-
     def _kept_pods_ceiling(self, name: str, quota: Quota, roles: frozenset[str]) -> Iterator[Ceiling]:
-        kept = frozenset(role for role in roles if self._is_never_preempted(role))
+        labels = {role: self._templates[role].labels for role in roles if role in self._templates}
+        kept = frozenset(role for role in labels if labels[role].get(keys.LABEL_PREEMPTIBLE) == "false")
         least = {resource: amount for resource, amount in (quota.min or {}).items() if resource in (quota.max or {})}
         if kept and least:
             ceiling = self._ceiling("the min of the ElasticQuota", name, least, kept)
             yield ceiling._replace(cure="let the pods be preempted")
-
-    def _is_never_preempted(self, role: str) -> bool:
-        template = self._templates.get(role)
-        return template is not None and template.labels.get(keys.LABEL_PREEMPTIBLE) == "false"
 
     def _parent_ceilings(self, name: str, quota: Quota, most: Amounts, roles: frozenset[str]) -> Iterator[Ceiling]:
         is_limited = any(parent.max is None or parent.max for _, parent in self._ancestors(quota))
@@ -174,53 +153,47 @@ class _Quotas:
         if not is_limited or modes == (False, False):
             return
         if True not in modes:
-            self._unknown[_PARENTS.format(shown(name))] = None
+            settings = "the profile's enableRuntimeQuota and enableCheckParentQuota say whether it does"
+            self._unknown[f"an ElasticQuota above {shown(name)} may limit the gang; {settings}"] = None
             return
         below = [quota]
         for parent_name, parent in self._ancestors(quota):
             # What a quota below has for sure, it has whatever the parent's max is.
             limit = _limit(parent, below)
             below.append(parent)
-            if self._is_disputed(parent_name):
-                self._unknown[_DISPUTED_ABOVE.format(shown(name))] = None
+            if parent_name in (self._elastic_quotas or _NO_QUOTAS).disputed:
+                why = f"two namespaces have the ElasticQuota above {shown(name)}, and which one counts is not known"
+                self._unknown[why] = None
                 return
             if limit is None:
-                self._unknown[_UNREADABLE_ABOVE.format(shown(name))] = None
+                self._unknown[f"an amount of an ElasticQuota above {shown(name)} cannot be read"] = None
             elif amounts := {resource: amount for resource, amount in limit.items() if resource in most}:
                 # A message to users of the gang's namespace names no quota that they may not name.
                 namespace = self._shape.namespace
                 is_nameable = parent.namespace == namespace or namespace in (parent.namespaces or ())
-                called, shown_name = ("the parent ElasticQuota", parent_name) if is_nameable else (_ABOVE, name)
-                yield self._ceiling(called, shown_name, amounts, roles, of=name)
+                if is_nameable:
+                    yield self._ceiling("the parent ElasticQuota", parent_name, amounts, roles, of=name)
+                else:
+                    yield self._ceiling("the ElasticQuota above", name, amounts, roles, of=name)
 
     def _ancestors(self, quota: Quota) -> Iterator[tuple[str, Quota]]:
         """Yields the known quotas above one, of the same tree."""
-        passed: set[str] = set()
-        name = quota.parent
-        while (
-            name is not None
-            and name not in passed
-            and (parent := (self._elastic_quotas or _NO_QUOTAS).get(name)) is not None
-        ):
+        for name, parent in path_of(quota.parent or "", self._elastic_quotas or _NO_QUOTAS):
             if parent.tree != quota.tree:
                 return
             yield name, parent
-            passed.add(name)
-            name = parent.parent
 
     def _ceiling(
         self, called: str, name: str, amounts: Amounts, roles: frozenset[str], of: str | None = None
     ) -> Ceiling:
         """Returns a ceiling. If it is too low, it says which other quota than `of` allows the gang."""
+        at = place_of(self._shape, keys.QUOTA_KEYS, ANNOTATIONS / QUOTA_ANNOTATION)
         ceiling = Ceiling(
-            called, name, amounts, FitFamily.QUOTA, FitScope.EVER, at=self._place(), counted=self._counted, roles=roles
+            called, name, amounts, FitFamily.QUOTA, FitScope.EVER, at=at, counted=self._counted, roles=roles
         )
         if of is None or allows(ceiling, self._part(roles), self._roles):
             return ceiling
         return ceiling._replace(cure=self._cure(of, roles))
-
-    def _place(self) -> FieldPath:
-        return place_of(self._shape, keys.QUOTA_KEYS, ANNOTATIONS / QUOTA_ANNOTATION)
 
     def _counted(self, role: PackingRole) -> Mapping[str, int]:
         """Returns the least that a pod is charged: its requests, without the overhead that a gate may leave out."""
@@ -245,11 +218,8 @@ class _Quotas:
     def _allow(self, quota: Quota, demand: Mapping[str, int]) -> bool:
         """Returns whether a quota and all above it allow what pods count together."""
         limits = [charged.max for charged in (quota, *(parent for _, parent in self._ancestors(quota)))]
-        if any(limit is None for limit in limits):
-            return False
-        return all(
-            demand.get(resource, 0) <= max(amount, 0) for limit in limits for resource, amount in (limit or {}).items()
-        )
+        amounts = [amount for limit in limits for amount in (limit or {}).items()]
+        return None not in limits and all(demand.get(name, 0) <= max(amount, 0) for name, amount in amounts)
 
     def _part(self, roles: frozenset[str]) -> GangShape:
         return self._shape._replace(members=tuple(member for role in roles for member in self._members.get(role, ())))
@@ -530,17 +500,17 @@ def quota_disagree(workload: PodCliqueSet, context: RuleContext) -> Results:
             yield Finding(at=use.path, value=use.value, why=why, remedy=remedy)
 
 
-_OWN = ClusterFacts(elastic_quotas={"default": Quota(is_parent=False, namespace="default")})
-_OWN_PARENT = ClusterFacts(elastic_quotas={"default": Quota(is_parent=True, namespace="default")})
-_NAMESPACE_QUOTAS = {"disableDefaultQuota": False}
+def _in_namespace_quota(*, is_parent: bool) -> Example:
+    facts = ClusterFacts(elastic_quotas={"default": Quota(is_parent=is_parent, namespace="default")})
+    return Example(pod_clique_set(), config={"disableDefaultQuota": False}, facts=facts)
 
 
 @rule(
     "koordinator/namespace-quota",
     subject=Subject.ANY_WORKLOAD,
     default=Action.WARN,
-    passes=Example(pod_clique_set(), config=_NAMESPACE_QUOTAS, facts=_OWN),
-    fails=Example(pod_clique_set(), config=_NAMESPACE_QUOTAS, facts=_OWN_PARENT),
+    passes=_in_namespace_quota(is_parent=False),
+    fails=_in_namespace_quota(is_parent=True),
 )
 def namespace_quota(workload: PodCliqueSet | OptedInWorkload, context: RuleContext) -> Results:
     """Pods that name no quota get the ElasticQuota with the name of their namespace, or one that lists the namespace.
@@ -551,7 +521,13 @@ def namespace_quota(workload: PodCliqueSet | OptedInWorkload, context: RuleConte
     pkg/webhook/elasticquota/pod_check.go, v1.8.0.
     """
     quotas, disabled = context.facts.elastic_quotas, context.settings.disableDefaultQuota
-    if not quotas or disabled is True or _names_quota(workload, context):
+    if not quotas or disabled is True:
+        return
+    if isinstance(workload, PodCliqueSet):
+        names_quota = bool(context.uses.get(Capability.QUOTA))
+    else:
+        names_quota = first_name(workload, keys.QUOTA_KEYS, keys.QUOTA_KEYS_OF_PODS) is not None
+    if names_quota:
         return
     takers = quotas_of_namespace(workload.namespace, quotas)
     if not takers or not all(quotas[name].is_parent for name in takers):
@@ -572,12 +548,6 @@ def namespace_quota(workload: PodCliqueSet | OptedInWorkload, context: RuleConte
         return
     why = f"the namespace gives its pods the quota {parent}, which is a parent and takes none"
     yield Finding(at=at, value=None, why=why, remedy="name one of its children")
-
-
-def _names_quota(workload: PodCliqueSet | OptedInWorkload, context: RuleContext) -> bool:
-    if isinstance(workload, PodCliqueSet):
-        return bool(context.uses.get(Capability.QUOTA))
-    return first_name(workload, keys.QUOTA_KEYS, keys.QUOTA_KEYS_OF_PODS) is not None
 
 
 _LIVING = ClusterFacts(
@@ -613,7 +583,6 @@ def quota_change(change: PodCliqueSetChange, context: RuleContext) -> Results:
 
 
 def judge_quota(name: object, path: FieldPath, context: RuleContext) -> Results:
-    """Yields the problems of a quota that is named at `path`."""
     quotas = context.facts.elastic_quotas
     if name in keys.BUILT_IN_QUOTAS:
         return
