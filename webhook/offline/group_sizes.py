@@ -103,7 +103,6 @@ def _identity(manifest: Manifest) -> Hashable:
 
 
 def _groups_of(manifest: Manifest, kinds: WorkloadKinds) -> Sizes:
-    """Returns the groups that the pods of an object name. Raises `Malformed`."""
     group, _, kind = kind_of(manifest)
     namespace = text(mapping(manifest.get("metadata")).get("namespace")) or "default"
     counted: Counter[Group] = Counter()
