@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from webhook.errors import InputError
 from webhook.model.admission_request import Verdict, value_at
@@ -22,9 +22,6 @@ from webhook.model.reading import Manifest
 from webhook.offline import finding_details
 from webhook.offline.judgement import Judgement, kind_of
 from webhook.offline.positions import Fix
-
-if TYPE_CHECKING:
-    from webhook.offline.fact_files import FactRemark
 
 VERSION = 1
 _Key = tuple[str, str, str, str, str, str]
@@ -196,6 +193,26 @@ def _matches(rule: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(rule, f"{pattern}*" if pattern.endswith("/") else pattern) for pattern in patterns)
 
 
+class Remark(Protocol):
+    """What is to be said of an object that counts as a fact."""
+
+    @property
+    def message(self) -> str:
+        """What is to be said."""
+
+    @property
+    def document(self) -> Source:
+        """The document that has the object."""
+
+    @property
+    def at(self) -> FieldPath:
+        """The place of the object in the document."""
+
+    @property
+    def subject(self) -> tuple[str, str, str]:
+        """Kind, namespace and name."""
+
+
 @dataclass(slots=True)
 class Report:
     """Everything that was found in some documents. `suppress`: whether suppressions count."""
@@ -265,7 +282,7 @@ class Report:
         if is_ignored:
             self.ignored.append(document)
 
-    def add_remarks(self, remarks: Iterable[FactRemark]) -> None:
+    def add_remarks(self, remarks: Iterable[Remark]) -> None:
         for remark in remarks:
             judgement = Judgement(*remark.subject, remark.at, Verdict(), has_rules=False)
             self.notes.append((remark.message, FindingPlace(remark.document, judgement)))
