@@ -130,7 +130,6 @@ def _scheduler_of(request: Request, profiles: Sequence[Profile], settings: Setti
 
 
 def add_findings(verdict: Verdict, findings: Iterable[Finding], unjudged: Iterable[Unjudged] = ()) -> Verdict:
-    """Returns `verdict` with more findings."""
     every = sorted((*verdict.findings, *findings), key=lambda finding: -finding.action)
     allowed = not any(finding.action is Action.DENY for finding in every)
     return replace(verdict, allowed=allowed, findings=tuple(every), unjudged=(*verdict.unjudged, *unjudged))

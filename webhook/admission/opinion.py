@@ -84,7 +84,6 @@ class Opinion:
 
     @property
     def denials(self) -> tuple[Finding, ...]:
-        """The findings that refuse the workload."""
         return tuple(finding for finding in self.findings if finding.action is Action.DENY)
 
 

@@ -247,7 +247,6 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
     def judge_choice(
         self, workload: OptedInWorkload, old: OptedInWorkload | None, choice: Choice, facts: ClusterFacts
     ) -> RuleOutcome:
-        """Runs the rules about the choice of a scheduler."""
         return run_on_opted_in(CHOICE_BOUND, Context(facts, choice, {}, None), workload, old)
 
     def judged_by(  # noqa: PLR0913, PLR0917 - what is judged, by whom, how strictly and for how long

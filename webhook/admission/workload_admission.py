@@ -255,7 +255,6 @@ class PodCliqueSets(WorkloadAdmission[PodCliqueSet]):
     """The admission of PodCliqueSets."""
 
     def view(self, manifest: Manifest, namespace: str) -> PodCliqueSet:
-        """Returns the view of a set. Raises `Malformed`."""
         return PodCliqueSet(manifest, namespace)
 
     def old_view(self, manifest: Manifest, namespace: str) -> PodCliqueSet:
@@ -281,7 +280,6 @@ class PodCliqueSets(WorkloadAdmission[PodCliqueSet]):
     def judge_choice(
         self, workload: PodCliqueSet, old: PodCliqueSet | None, choice: Choice, facts: ClusterFacts
     ) -> RuleOutcome:
-        """Runs the rules about the choice of a scheduler."""
         return run(CHOICE_BOUND, Context(facts, choice, {}, None, workload), old=old)
 
     def judged_by(  # noqa: PLR0913, PLR0917 - what is judged, by whom, how strictly and for how long

@@ -20,7 +20,7 @@ from webhook.backends.base import Backend, BackendSettings, GangMember, PodChang
 from webhook.backends.families import TOPOLOGY, unsupported_nvlink_domains, unsupported_topology
 from webhook.backends.topologies import inexpressible, refuse_spare_pods, refuse_twins
 from webhook.fit.gang_shapes import GangShape
-from webhook.fit.packing import COSCHEDULING, FitSettings, Packing, PodReading, Roles, group_of, needs_in, no_domain
+from webhook.fit.packing import COSCHEDULING, FitSettings, Packing, PodReading, group_of, needs_in, no_domain
 from webhook.model.capabilities import SUPPORTED, Capability, CapabilityTable, depends
 from webhook.model.claims import Mark
 from webhook.model.facts import ClusterFacts
@@ -90,73 +90,11 @@ CAPABILITIES: CapabilityTable = {
 }
 
 
-def prepare_pod(member: GangMember) -> PodChanges:
-    """Returns the changes for a pod of `member`'s PodGang."""
-    group = pod_group(member.podgang)
-    return PodChanges(
-        scheduler_name=NAME,
-        inputs=(f"podGroup={group}", f"priority={member.priority}"),
-        labels={LABEL_POD_GROUP: group},
-        priority=member.priority,
-    )
-
-
-def gang_objects(podgang: PodGang, settings: CoschedulingSettings) -> list[Manifest]:
-    """Returns the PodGroup of `podgang`. Raises `Inexpressible` for a topology, and for minimums that a sum cannot
-    express.
-
-    While a member is released (minReplicas 0, so that a rolling update can go on), minMember is negative. Its absolute
-    value is used if there is no earlier minimum to keep. A sum of only the other members would be a smaller gang.
-    """
-    refuse_twins(podgang, "coscheduling/twins")
-    _refuse_topology(podgang)
-    why = "only the sum of pods is counted, so pods above one clique's minimum could replace pods of another clique"
-    refuse_spare_pods(podgang, "coscheduling/spare-pods", why)
-    minimums = [member.min_replicas for member in podgang.members]
-    released = not all(minimum > 0 for minimum in minimums)
-    api = POD_GROUP
-    return [
-        {
-            "apiVersion": f"{api.group}/{api.version}",
-            "kind": api.kind,
-            "metadata": gang_metadata(podgang, pod_group(podgang.gang)),
-            "spec": {
-                "minMember": -sum(max(minimum, 1) for minimum in minimums) if released else sum(minimums),
-                "scheduleTimeoutSeconds": settings.scheduleTimeoutSeconds,
-            },
-        }
-    ]
-
-
-def adopt(desired: Manifest, live: Manifest | None) -> Manifest:
-    """Returns `desired` with the minimum from before Grove released a member; at least one pod, as the CRD requires.
-
-    Fields outside `desired` are not sent and so stay: the status, which the project's controller writes, and a
-    minResources that someone else set.
-    """
-    minimum = desired["spec"]["minMember"]
-    if minimum > 0:
-        return desired
-    recorded = integer(mapping(mapping(live).get("spec")).get("minMember")) or -minimum
-    return {**desired, "spec": {**desired["spec"], "minMember": max(recorded, 1)}}
-
-
 def _refuse_topology(podgang: PodGang) -> None:
     for constraint in podgang.constraints:
         for field, key in (("required", constraint.required), ("preferred", constraint.preferred)):
             if key is not None:
                 raise inexpressible("coscheduling/topology", constraint.path / field, key, NO_TOPOLOGY.why)
-
-
-def packing_of(shape: GangShape, roles: Roles) -> Packing:
-    """Returns what the plugin places together of a gang. Rollcall writes no PodGroup for several members of which one
-    has pods above its minimum.
-    """
-    members = {member.part or member.name for member in shape.members}
-    if len(members) > 1 and any(0 < member.minimum < member.pods for member in shape.members):
-        return Packing((), unknown=("how one PodGroup counts pods above the minimum",))
-    needs = needs_in(shape.needed, roles, no_domain)
-    return Packing((group_of(shape.name, needs, None),) if needs else (), left_out=shape.left_out)
 
 
 _INT32 = 2**31 - 1
@@ -400,16 +338,61 @@ class CoschedulingBackend(Backend[CoschedulingSettings]):
         return ((GROUP_MARK,),)
 
     def prepare_pod(self, member: GangMember) -> PodChanges:
-        return prepare_pod(member)
+        group = pod_group(member.podgang)
+        return PodChanges(
+            scheduler_name=NAME,
+            inputs=(f"podGroup={group}", f"priority={member.priority}"),
+            labels={LABEL_POD_GROUP: group},
+            priority=member.priority,
+        )
 
     def gang_objects(self, podgang: PodGang, record: Record, facts: ClusterFacts) -> list[Manifest]:
-        return gang_objects(podgang, self.settings)
+        """Returns the PodGroup of `podgang`. Raises `Inexpressible` for a topology, and for minimums that a sum cannot
+        express.
+
+        While a member is released (minReplicas 0, so that a rolling update can go on), minMember is negative. Its
+        absolute value is used if there is no earlier minimum to keep. A sum of only the other members would be a
+        smaller gang.
+        """
+        refuse_twins(podgang, "coscheduling/twins")
+        _refuse_topology(podgang)
+        why = "only the sum of pods is counted, so pods above one clique's minimum could replace pods of another clique"
+        refuse_spare_pods(podgang, "coscheduling/spare-pods", why)
+        minimums = [member.min_replicas for member in podgang.members]
+        released = not all(minimum > 0 for minimum in minimums)
+        return [
+            {
+                "apiVersion": f"{POD_GROUP.group}/{POD_GROUP.version}",
+                "kind": POD_GROUP.kind,
+                "metadata": gang_metadata(podgang, pod_group(podgang.gang)),
+                "spec": {
+                    "minMember": -sum(max(minimum, 1) for minimum in minimums) if released else sum(minimums),
+                    "scheduleTimeoutSeconds": self.settings.scheduleTimeoutSeconds,
+                },
+            }
+        ]
 
     def pod_reading(self, settings: FitSettings) -> PodReading:
         return COSCHEDULING.restrict(settings)
 
     def packing(self, shape: GangShape, facts: ClusterFacts, settings: FitSettings) -> Packing:
-        return packing_of(shape, self.roles(shape, facts, settings))
+        """Returns what the plugin places together. Rollcall writes no PodGroup for several members of which one
+        has pods above its minimum.
+        """
+        members = {member.part or member.name for member in shape.members}
+        if len(members) > 1 and any(0 < member.minimum < member.pods for member in shape.members):
+            return Packing((), unknown=("how one PodGroup counts pods above the minimum",))
+        needs = needs_in(shape.needed, self.roles(shape, facts, settings), no_domain)
+        return Packing((group_of(shape.name, needs, None),) if needs else (), left_out=shape.left_out)
 
     def adopt(self, desired: Manifest, live: Manifest | None) -> Manifest:
-        return adopt(desired, live)
+        """Keeps the minimum from before Grove released a member; at least one pod, as the CRD requires.
+
+        Fields outside `desired` are not sent and so stay: the status, which the project's controller writes, and a
+        minResources that someone else set.
+        """
+        minimum = desired["spec"]["minMember"]
+        if minimum > 0:
+            return desired
+        recorded = integer(mapping(mapping(live).get("spec")).get("minMember")) or -minimum
+        return {**desired, "spec": {**desired["spec"], "minMember": max(recorded, 1)}}

@@ -74,7 +74,6 @@ _TREES, _TOPOLOGY = "CompositePodGroup", "TopologyAwareWorkloadScheduling"
 
 
 def packing_of(shape: GangShape, roles: Roles, settings: KubeSettings, facts: ClusterFacts) -> Packing:
-    """Returns what kube-scheduler places together of a gang."""
     gates = settings.schedulerGates
     if not settings.gangScheduling or (gates is not None and _GANGS.isdisjoint(gates)):
         return pack_pods_apart(shape, roles)

@@ -377,6 +377,7 @@ def _no_api(settings: KubeSettings, facts: ClusterFacts) -> Inexpressible:
     return inexpressible("kube/workload-api", SPEC, DEFAULT_SCHEDULER, why)
 
 
+# From 1.38 on, a composite is deleted only after the groups below it.
 # Source: kubernetes/kubernetes, pull request 141021.
 COMPOSITE_PROTECTION = "scheduling.k8s.io/compositepodgroup-protection"
 _Pair = tuple[Manifest, Manifest]
@@ -410,13 +411,12 @@ def _until(pairs: Sequence[_Pair], recreated: Sequence[Manifest], *, grows: bool
     kept = any(_leaves(old) & _leaves(new) for old, new in pairs if old["kind"] == "Workload")
     if kept and grows and all(manifest["kind"] == "Workload" for manifest in recreated):
         return Stage.BOUND
-    protected = any(manifest["kind"] == "PodGroup" or _is_protected(manifest) for manifest in recreated)
+    protected = any(
+        manifest["kind"] == "PodGroup"
+        or COMPOSITE_PROTECTION in sequence(mapping(manifest.get("metadata")).get("finalizers"))
+        for manifest in recreated
+    )
     return Stage.WAITING if kept and not protected else Stage.EMPTY
-
-
-def _is_protected(manifest: Manifest) -> bool:
-    """Returns whether a composite is deleted only after the groups below it, as from 1.38 on."""
-    return COMPOSITE_PROTECTION in sequence(mapping(manifest.get("metadata")).get("finalizers"))
 
 
 def _leaves(workload: Manifest) -> set[str]:

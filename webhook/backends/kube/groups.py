@@ -335,7 +335,6 @@ def strongest_action(stored: StoredObject, context: RuleContext) -> Action:
 
 
 def workload_key(stored: StoredObject, group: pod_groups.TreeGroup) -> ObjectKey | None:
-    """Returns the Workload that a group names."""
     return None if group.workload is None else (stored.key[0], group.workload)
 
 
@@ -470,17 +469,14 @@ def is_wider(key: str, than: str, bindings: Mapping[str, TopologyBinding]) -> bo
 
 
 def shown_policy(group: pod_groups.TreeGroup) -> Any:
-    """Returns the policy of a group, as shown in a message."""
     return "basic" if group.minimum is None else group.minimum
 
 
 def policy_path(place: FieldPath, group: pod_groups.TreeGroup) -> FieldPath:
-    """Returns the path of a group's minimum."""
     return place / "schedulingPolicy" / "gang" / ("minGroupCount" if group.composite else "minCount")
 
 
 def topology_path(place: FieldPath) -> FieldPath:
-    """Returns the path of the key of a group's topology."""
     return place / "schedulingConstraints" / "topology" / Item(0) / "key"
 
 
@@ -510,7 +506,6 @@ def workload(*templates: Manifest, version: str = "v1beta1", **spec: Any) -> Man
 
 
 def leaf(name: str = "worker", *, minimum: int = 2, **fields: Any) -> Manifest:
-    """Returns a template of a PodGroup."""
     return {"name": name, "schedulingPolicy": {"gang": {"minCount": minimum}}, **fields}
 
 
@@ -536,12 +531,10 @@ def template_reference(template: str, workload: str = "demo") -> Manifest:
 
 
 def parent_fields(parent: str, template: str = "worker") -> Manifest:
-    """Returns the field of a group that names its parent."""
     return {"parentCompositePodGroupName": parent, **template_reference(template)}
 
 
 def topology_constraint(key: str) -> Manifest:
-    """Returns a topology constraint on that node label."""
     return {"schedulingConstraints": {"topology": [{"key": key}]}}
 
 

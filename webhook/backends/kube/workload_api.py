@@ -330,7 +330,6 @@ def template(name: str, kind: str = "leaf", taken: Iterable[str] = ()) -> str:
 
 
 def workload(podgang: str) -> str:
-    """Returns the name of the Workload."""
     return cut_name(podgang, OBJECT_LIMIT)
 
 
@@ -387,7 +386,6 @@ GANGS: CapabilityTable = {
 
 
 def capabilities(settings: KubeSettings) -> CapabilityTable:
-    """Returns the capability table under these settings."""
     return GANGS if settings.gangScheduling else ONE_BY_ONE
 
 

@@ -83,7 +83,6 @@ class _Tiers(NamedTuple):
 
 
 def packing_of(shape: GangShape, roles: Roles, settings: keys.VolcanoSettings, facts: ClusterFacts) -> Packing:
-    """Returns what Volcano places together of a gang."""
     tiers = _carried(shape, settings, facts) if shape.opted_in is not None else _tiers(shape, settings, facts)
     partitions = {
         tier: _partition(tier, shape.required_at, facts)

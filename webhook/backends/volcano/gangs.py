@@ -155,7 +155,6 @@ class RequestedTopology(NamedTuple):
 
 
 def requested_at(place: Annotations) -> RequestedTopology | None:
-    """Returns what the annotations of one place ask for."""
     origins = {_FIELDS[str(use.path.parts[-1])]: use for use in place.asks(*_FIELDS)}
     if not origins:
         return None
@@ -505,7 +504,7 @@ def gang_objects(podgang: PodGang, record: Record, settings: VolcanoSettings, fa
     """
     refuse_twins(podgang, "volcano/tree")
     whole, parts = _topologies(podgang, settings, facts)
-    queue = queue_of_gang(podgang, record) or settings.defaultQueue
+    queue = queue_of_record(record, opted_in=isinstance(podgang, OptedInGang)) or settings.defaultQueue
     if not is_subdomain(queue):
         why = "it is not a DNS subdomain, so Volcano's CRD refuses it"
         raise inexpressible("volcano/queue-name", ANNOTATIONS / VOLCANO_QUEUE, queue, why)
@@ -524,15 +523,8 @@ def gang_objects(podgang: PodGang, record: Record, settings: VolcanoSettings, fa
     return [{"apiVersion": f"{api.group}/{api.version}", "kind": api.kind, "metadata": metadata, "spec": spec}]
 
 
-def queue_of_gang(podgang: PodGang, record: Record) -> str | None:
-    """Returns the queue that a gang's workload names. For an opted-in workload, Volcano's own annotation counts as
-    well.
-    """
-    return queue_of_record(record, opted_in=isinstance(podgang, OptedInGang))
-
-
 def queue_of_record(record: Record, *, opted_in: bool) -> str | None:
-    """Returns the same by the record of the workload alone."""
+    """Returns the queue that a workload names. For an opted-in one, Volcano's own annotation counts as well."""
     keys = QUEUE_ANNOTATIONS if opted_in else (VOLCANO_QUEUE,)
     return next((queue for key in keys if (queue := record.queue(key)) is not None), None)
 

@@ -137,7 +137,6 @@ _WITHOUT_TOPOLOGY: CapabilityTable = {**_GENERAL, **dict.fromkeys(_TOPOLOGY, TOP
 
 
 def capabilities(settings: VolcanoSettings) -> CapabilityTable:
-    """Returns the capability table under these settings."""
     return _WITHOUT_TOPOLOGY if settings.topology == "off" else _WITH_TOPOLOGY
 
 

@@ -72,7 +72,6 @@ KNOWN_QUEUES = ClusterFacts(
 
 
 def queue_annotation(queue: str) -> dict[str, str]:
-    """Returns the annotation with which a workload names its queue."""
     return {VOLCANO_QUEUE: queue}
 
 
@@ -150,8 +149,6 @@ def syntax_rule(
     passes: Example,
     fails: Example,
 ) -> Rule:
-    """Returns the rule about names that no Queue can have."""
-
     def check(workload: Any, context: keys.RuleContext) -> Results:
         """The API server refuses a PodGroup whose queue is not a DNS subdomain, and the gang would wait for a
         PodGroup that cannot be written.

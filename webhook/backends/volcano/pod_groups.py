@@ -67,7 +67,6 @@ class Policy(NamedTuple):
 
 
 def policies(stored: StoredObject) -> Iterator[Policy]:
-    """Yields the subgroup policies of a PodGroup."""
     for index, raw in enumerate(sequence(stored.spec.get("subGroupPolicy"))):
         name = text(mapping(raw).get("name")) or ""
         yield Policy(name, mapping(raw), SPEC / "subGroupPolicy" / Item(index, name or None))
