@@ -158,7 +158,7 @@ class SelfManaged:
 
         eventually(served, "the API server asks, and is answered", timeout=60)
 
-    def until_rotated(self, before: str) -> None:
+    def wait_for_rotation(self, before: str) -> None:
         """Wait until another authority than `before` is the only one that is trusted."""
 
         def rotated() -> bool:

@@ -88,7 +88,7 @@ def test_certificates_are_rotated_without_a_failed_admission(
     before, asking = served.authority(), steady_admissions()
     access = f"--kubeconfig={plane.kubeconfig}"
     assert rollcall("certs", "rotate", "--ca", access) == "asked for\n"
-    served.until_rotated(before)
+    served.wait_for_rotation(before)
     assert rollcall("certs", "rotate", "--leaf", "--wait", access).startswith("rotated: ")
     assert asking.stop() > 10
     checked = rollcall("certs", "verify", access).splitlines()
@@ -121,7 +121,7 @@ def test_another_leader_completes_a_rotation_that_was_cut_off_at_any_write(
             dies(leader, change)
             leader.kill()
             leader = started()
-            served.until_rotated(before)
+            served.wait_for_rotation(before)
             assert set(asking.came) == {"admitted"}, f"cut off at write {change}, sent {sent}: {asking.came}"
     print(f"{WRITES * 2} rotations cut off, {asking.stop()} admissions, none failed")
 
@@ -153,7 +153,7 @@ def test_deleted_secrets_are_recreated_without_a_failed_admission(
     for name in lost:
         plane.http.delete(f"{SECRETS}/{name}").raise_for_status()
     if "rollcall-ca" in lost:
-        served.until_rotated(before)
+        served.wait_for_rotation(before)
     else:
         eventually(lambda: "tls.crt" in served.secret("rollcall-tls"), "it is signed again")
         assert served.authority() == before
@@ -252,7 +252,7 @@ def test_the_printed_rights_are_sufficient_and_all_used(
     served.until_served()
     before = served.authority()
     served.ask_for("rollcall-ca")
-    served.until_rotated(before)
+    served.wait_for_rotation(before)
     assert keeping.metric("rollcall_certificate_failures_total") == 0
     assert {(asked.resource, asked.verb) for asked in keeping.asked()} >= RIGHTS
 

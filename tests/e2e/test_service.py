@@ -184,7 +184,7 @@ def test_an_authority_is_rotated_through_the_service(
     assert [one["trusts"] for one in told["configurations"]] == [[before, following]] * 2
     assert {line.split()[0] for line in installation.command("certs", "verify").splitlines()} == {"good"}
     kubelet.frozen.clear()
-    installation.until_rotated(before)
+    installation.wait_for_rotation(before)
     assert installation.authority() == following
     assert {line.split()[0] for line in installation.command("certs", "verify").splitlines()} == {"good"}
     ended(going, "a rotation of the authority")

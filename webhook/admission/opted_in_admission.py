@@ -194,7 +194,7 @@ class OptedInWorkloads(WorkloadAdmission[OptedInWorkload]):
         """Returns whether Kueue makes the update: it would repeat it for ever, with its quota reserved."""
         return is_kueues(request, settings)
 
-    def without_choice(self, workload: OptedInWorkload, facts: ClusterFacts, settings: Settings) -> Verdict:
+    def judge_without_choice(self, workload: OptedInWorkload, facts: ClusterFacts, settings: Settings) -> Verdict:
         """Returns the verdict on a workload that is not opted in. In a cluster it predates what opts it in. In files
         the independent rules judge it, under the scheduler that its pods name. Without a profile of that scheduler none
         of a scheduler's own rules do.

@@ -117,7 +117,7 @@ class WorkloadAdmission(ABC, Generic[W]):
             old = None
         choice = self.choice_of(workload, old, facts, settings)
         if choice is None:
-            return self.without_choice(workload, facts, settings)
+            return self.judge_without_choice(workload, facts, settings)
         outcome = self.judge(workload, old, choice, facts, settings)
         findings = outcome.findings
         if old is not None:
@@ -205,7 +205,7 @@ class WorkloadAdmission(ABC, Generic[W]):
         """Returns whether an update must not be refused, except for a fault of the change itself."""
         return False
 
-    def without_choice(self, _workload: W, _facts: ClusterFacts, _settings: Settings) -> Verdict:
+    def judge_without_choice(self, _workload: W, _facts: ClusterFacts, _settings: Settings) -> Verdict:
         """Returns the verdict on a workload that is left as it is."""
         return ALLOWED
 

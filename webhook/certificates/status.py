@@ -258,7 +258,7 @@ async def ask_for_rotation(client: Client, namespace: str, *, authority: bool, c
     return Before(authority, _current(snapshot, authority=authority))
 
 
-async def until_rotated(
+async def wait_for_rotation(
     client: Client,
     namespace: str,
     before: Before,

@@ -130,11 +130,11 @@ def rotate(  # noqa: PLR0913 - one parameter for each option
     """
     if ca == leaf:
         raise typer.BadParameter("give --ca or --leaf")
-    from webhook.certificates.status import ask_for_rotation, until_rotated
+    from webhook.certificates.status import ask_for_rotation, wait_for_rotation
 
     async def rotated(client: Client) -> str:
         before = await ask_for_rotation(client, namespace, authority=ca)
-        return await until_rotated(client, namespace, before, timeout, tell) if wait else ""
+        return await wait_for_rotation(client, namespace, before, timeout, tell) if wait else ""
 
     done = _run_with_client(options.connected(kubeconfig, context), rotated)
     typer.echo(f"rotated: {done}" if done else "asked for")

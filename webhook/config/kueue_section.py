@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from webhook.config.sections import DURATION_PATTERN, InnerSection, Section, on_or_off
+from webhook.config.sections import DURATION_PATTERN, InnerSection, Section, read_switch
 from webhook.model.kueue import INSTALLED, INSTALLED_FRAMEWORKS, INSTALLED_SELECTOR, KueueSettings
 from webhook.model.quantity import Version
 
@@ -140,7 +140,7 @@ class KueueSection(Section):
     objectRetentionPolicies: RetentionSection = RetentionSection()
     # The two keys that Kueue does not have.
     version: Annotated[Literal["0.19", "0.20"] | None, BeforeValidator(_quoted)] = None
-    admissionCheck: Annotated[Literal["off", "audit", "on"], BeforeValidator(on_or_off)] = "off"
+    admissionCheck: Annotated[Literal["off", "audit", "on"], BeforeValidator(read_switch)] = "off"
 
 
 def kueue_settings(section: KueueSection) -> KueueSettings:

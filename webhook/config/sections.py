@@ -51,7 +51,7 @@ def _off(value: object) -> object:
     return "off" if value is False else value
 
 
-def on_or_off(value: object) -> object:
+def read_switch(value: object) -> object:
     """Returns `on` and `off` for the values that YAML 1.1 reads them as."""
     return "on" if value is True else _off(value)
 
@@ -140,7 +140,7 @@ class ServingSection(Section):
     connectionSeconds: Annotated[int, Field(ge=0, le=86_400)] = 600
     drainSeconds: Annotated[int, Field(ge=0, le=600)] = 15
     # Whether POST /check and /capabilities are answered; unset: only without a cluster.
-    check: Annotated[Literal["on", "off"], BeforeValidator(on_or_off)] | None = None
+    check: Annotated[Literal["on", "off"], BeforeValidator(read_switch)] | None = None
 
 
 class CertificatesSection(Section):

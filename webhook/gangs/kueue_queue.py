@@ -173,15 +173,15 @@ class FollowedWorkloads:
 
     def __init__(self) -> None:
         self.places = QueuePlaces()
-        self._known = False
+        self._served = False
         # Gangs by their Workload, as last judged: it may not exist yet.
         self._gangs: Grouping[GangKey, ObjectKey] = Grouping()
 
     def note_served(self, *, served: bool) -> None:
         """Notes whether Workloads are served. If not any more, all are forgotten: no event says that they went."""
-        if self._known and not served:
+        if self._served and not served:
             self.places = QueuePlaces()
-        self._known = served
+        self._served = served
 
     def judged(self, gang: GangKey, workload: ObjectKey | None) -> None:
         """Notes the Workload with which a gang was judged."""

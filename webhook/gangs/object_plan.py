@@ -386,7 +386,7 @@ class NameEvidence(NamedTuple):
 def gang_of(podgang: PodGang, evidence: NameEvidence) -> PodGang:
     """Returns the PodGang with its gang's name. Raises `Malformed`, and `FactsUnavailable` as `evidence.pods` does."""
     gang_name = _decide_name(podgang, evidence)
-    return podgang.with_gang_state(
+    return podgang.add_gang_state(
         gang_name.gang, divided=_divided(podgang, gang_name.gang, evidence), present=gang_name.present
     )
 

@@ -248,7 +248,7 @@ def too_few(podgang: PodGang, counted: Sequence[MemberTally], unnamed: Sequence[
         has = f"{member.name} has {_pods(there)} of the {member.min_replicas} that it needs to start"
         look = f"kubectl describe {kind} {of or member.name} -n {podgang.namespace}"
         if there + len(late) >= member.min_replicas:
-            why = f"{has}: the PodGang does not name {_names(pod.name for pod in late)} yet{_since_text(late)}"
+            why = f"{has}: the PodGang does not name {_names(pod.name for pod in late)} yet{_oldest_text(late)}"
             yield HoldReason(
                 GangReason.UNNAMED,
                 why,
@@ -279,7 +279,7 @@ def gated(
         if hold_reason is not None:
             yield hold_reason
             continue
-        since = _since_text(pods) if gate == grove.GATE else ""
+        since = _oldest_text(pods) if gate == grove.GATE else ""
         yield HoldReason(GangReason.GATED, f"{_have(pods)} the gate {gate}{since}", _who_lifts(gate, pods[0]))
 
 
@@ -290,12 +290,12 @@ def waiting_for_resync(podgang: PodGang, roster: Roster) -> Iterator[HoldReason]
     for pods, names_them in ((roster.unnamed, False), (roster.members, True)):
         held = [pod for pod in pods if pod.counts and grove.GATE in pod.gates]
         if held:
-            why = f"{_have(held)} the gate {grove.GATE}{_since_text(held)}, and the gang has started without"
+            why = f"{_have(held)} the gate {grove.GATE}{_oldest_text(held)}, and the gang has started without"
             waits = f"Grove's operator adds the pods to the PodGang, and then removes it; {_resync(podgang)}"
             yield HoldReason(GangReason.GATED, why, _who_lifts(grove.GATE, held[0]) if names_them else waits)
 
 
-def _since_text(pods: Iterable[GangPod]) -> str:
+def _oldest_text(pods: Iterable[GangPod]) -> str:
     """Returns since when the oldest of these pods has its gates: pods only get them when they are created."""
     created = min((pod.created for pod in pods if pod.created), default="")
     return f" since {created}" if created else ""

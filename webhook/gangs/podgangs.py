@@ -66,7 +66,7 @@ class FollowedPodGangs:
         self._stores = stores
         self._pods = pods
         self._workloads = workloads
-        self._known: StoredPodGangs | None = None
+        self._podgangs: StoredPodGangs | None = None
         # Those that were found empty, until something of them changes.
         self._empty = _EmptyPodGangs()
 
@@ -85,10 +85,10 @@ class FollowedPodGangs:
         """Makes the PodGangs a part of the facts, once they are read."""
         store = self._stores.by_kind.get(POD_GANGS.resource.api)
         if store is None or not store.filled:
-            self._known = None
-        elif self._known is None or self._known.store is not store:
-            self._known = StoredPodGangs(store)
-        self._live.set_part(POD_GANGS.part, self._known)
+            self._podgangs = None
+        elif self._podgangs is None or self._podgangs.store is not store:
+            self._podgangs = StoredPodGangs(store)
+        self._live.set_part(POD_GANGS.part, self._podgangs)
 
     def gang(self, key: GangKey) -> PodGang | None:
         """Returns a PodGang or None. Raises `Malformed`, and `FactsUnavailable` while its gang's name is not known."""

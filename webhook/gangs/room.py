@@ -28,7 +28,7 @@ class FollowedNodePods:
 
     def __init__(self, client: Client, *, clock: Clock = MACHINE_CLOCK) -> None:
         self._watch = Watch(client, NODE_PODS, self._noticed, self._noticed, NODE_PODS.selector, clock=clock)
-        self._wanted = asyncio.Event()
+        self._needed = asyncio.Event()
         # Whether any pod came or went since the last `take_changed`.
         self._changed = False
 
@@ -37,13 +37,13 @@ class FollowedNodePods:
         """The pods on nodes; None if they are not read yet. Then they are wanted from now on."""
         if self._watch.filled:
             return cast("NodePods", self._watch.index.entries)
-        self._wanted.set()
+        self._needed.set()
         return None
 
     @property
     def is_awaited(self) -> bool:
         """Whether they are wanted, not read yet, and can be read as far as known."""
-        return self._wanted.is_set() and not self._watch.filled and self._watch.trouble is None
+        return self._needed.is_set() and not self._watch.filled and self._watch.trouble is None
 
     def take_changed(self) -> bool:
         """Returns whether any pod came or went since the last call."""
@@ -52,12 +52,12 @@ class FollowedNodePods:
 
     def watches(self) -> Iterator[tuple[str, Watch]]:
         """Yields the watch, if it runs."""
-        if self._wanted.is_set():
+        if self._needed.is_set():
             yield PODS.api.kind, self._watch
 
     async def run(self) -> None:
         """Follows the pods until cancelled, once they are wanted."""
-        await self._wanted.wait()
+        await self._needed.wait()
         await self._watch.run()
 
     def _noticed(self, _: object) -> None:

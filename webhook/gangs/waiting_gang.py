@@ -437,7 +437,7 @@ class Answers(Generic[A]):
     def __init__(self, shapes_a_look: int) -> None:
         self._revision = 0
         self._most = self._left = shapes_a_look
-        self._known: FairMemory[Hashable, tuple[int, A]] = FairMemory(MEMORY)
+        self._answers: FairMemory[Hashable, tuple[int, A]] = FairMemory(MEMORY)
         self._behind = False
 
     def changed(self) -> None:
@@ -460,7 +460,7 @@ class Answers(Generic[A]):
 
     def answer(self, namespace: str, key: Hashable, judged: Callable[[], A]) -> A | None:
         """Returns the answer for a shape in a namespace; an old one, or None, if this look has judged enough shapes."""
-        stored = self._known.get(key)
+        stored = self._answers.get(key)
         if stored is not None and stored[0] == self._revision:
             return stored[1]
         if not self._left:
@@ -468,7 +468,7 @@ class Answers(Generic[A]):
             return None if stored is None else stored[1]
         self._left -= 1
         answer = judged()
-        self._known.put(namespace, key, (self._revision, answer))
+        self._answers.put(namespace, key, (self._revision, answer))
         return answer
 
 

@@ -162,14 +162,14 @@ def is_raised(desired: Any, live: Any) -> bool:
         before = live if isinstance(live, Mapping) else EMPTY
         return any(is_raised(value, before.get(key)) for key, value in desired.items())
     if isinstance(desired, list | tuple):
-        before = _by_name(live if isinstance(live, list | tuple) else ())
-        return any(is_raised(entry, before.get(key)) for key, entry in _by_name(desired).items())
+        before = _entries_by_name(live if isinstance(live, list | tuple) else ())
+        return any(is_raised(entry, before.get(key)) for key, entry in _entries_by_name(desired).items())
     if not isinstance(desired, int) or isinstance(desired, bool):
         return False
     return desired > (live if isinstance(live, int) else 0)
 
 
-def _by_name(entries: Sequence[Any]) -> dict[Any, Any]:
+def _entries_by_name(entries: Sequence[Any]) -> dict[Any, Any]:
     return {
         entry["name"] if isinstance(entry, Mapping) and isinstance(entry.get("name"), str) else place: entry
         for place, entry in enumerate(entries)

@@ -275,7 +275,7 @@ class PodGang:
         self.constraint = _constraint(spec, SPEC)
         self.members = [_member(mapping(group), index) for index, group in enumerate(sequence(spec.get("podgroups")))]
 
-    def with_gang_state(self, gang: str, *, divided: frozenset[str], present: Present) -> PodGang:
+    def add_gang_state(self, gang: str, *, divided: frozenset[str], present: Present) -> PodGang:
         """Returns the same PodGang with what is known of its gang."""
         podgang = copy(self)
         podgang.gang, podgang.divided, podgang.present = gang or self.name, divided, present

@@ -297,7 +297,7 @@ class KueueSettings:
         if self._left_out is not None:
             return name not in self._left_out
         selector = self.managed_namespaces
-        if labels is None and not _by_name_only(selector):
+        if labels is None and not _selects_names_only(selector):
             return None
         return selects(selector, {NAMESPACE_NAME: name, **(labels or {})})
 
@@ -328,7 +328,7 @@ def _names_left_out(selector: Manifest) -> frozenset[str] | None:
     return None
 
 
-def _by_name_only(selector: Manifest) -> bool:
+def _selects_names_only(selector: Manifest) -> bool:
     keys = [*(selector.get("matchLabels") or {}), *(entry["key"] for entry in selector.get("matchExpressions") or ())]
     return all(key == NAMESPACE_NAME for key in keys)
 

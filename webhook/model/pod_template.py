@@ -134,7 +134,7 @@ class TemplateHolder(Protocol):
 class PodTemplate:
     """A read view of a pod's labels, annotations and spec, and of their paths in the judged object."""
 
-    __slots__ = ("_asked", "_holder", "_mentions", "_totals", "annotations", "labels", "spec")
+    __slots__ = ("_holder", "_mentions", "_requested", "_totals", "annotations", "labels", "spec")
 
     def __init__(self, metadata: Mapping[str, Any], spec: Mapping[str, Any], holder: TemplateHolder) -> None:
         self.labels = mapping(metadata.get("labels"))
@@ -142,7 +142,7 @@ class PodTemplate:
         self.spec = spec
         # Paths are made only for findings.
         self._holder = holder
-        self._asked: set[str] | None = None
+        self._requested: set[str] | None = None
         self._mentions: set[str] | None = None
         self._totals: dict[str, Any] | None = None
 
@@ -176,12 +176,12 @@ class PodTemplate:
     @property
     def resources(self) -> set[str]:
         """Every resource that a container requests or limits."""
-        if self._asked is None:
+        if self._requested is None:
             # Several rules ask for this, and most pods request none of the resources that a rule is about.
             resources: set[str] = set()
             add_resources(self.spec, resources)
-            self._asked = resources
-        return self._asked
+            self._requested = resources
+        return self._requested
 
     def total_request(self, resource: str) -> Fraction | None:
         """Returns the pod's request for `resource`, as `total_requests` does; None if a quantity is unreadable."""

@@ -307,14 +307,14 @@ def _short(entry: FitEntry) -> tuple[Shortfall, ...]:
 
 def tree_lines(tree: Box) -> Iterator[str]:
     yield _line(tree)
-    yield from _below(tree, "")
+    yield from _child_lines(tree, "")
 
 
-def _below(box: Box, indent: str) -> Iterator[str]:
+def _child_lines(box: Box, indent: str) -> Iterator[str]:
     for index, below in enumerate(box.below):
         last = index == len(box.below) - 1
         yield f"{indent}{'└── ' if last else '├── '}{_line(below)}"
-        yield from _below(below, indent + ("    " if last else "│   "))
+        yield from _child_lines(below, indent + ("    " if last else "│   "))
 
 
 def _line(box: Box) -> str:

@@ -45,14 +45,14 @@ class Lines:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self._found: dict[object, object] = {}
+        self._cache: dict[object, object] = {}
         self._last: dict[object, tuple[int, object]] = {}
 
     def cached(self, read: Callable[[str], _T]) -> _T:
         """Returns what a function reads from the text. It is read once for all documents of a file."""
-        if read not in self._found:
-            self._found[read] = read(self.text)
-        return cast("_T", self._found[read])
+        if read not in self._cache:
+            self._cache[read] = read(self.text)
+        return cast("_T", self._cache[read])
 
     def last_cached(self, read: Callable[[str, int], _T], start: int) -> _T:
         """Returns what a function reads from the document at `start`. It is read once for all objects of a list, and

@@ -339,7 +339,7 @@ class Report:
         silent = [entry for entry in self._ordinary if not entry[1].judgement.verdict.findings] or self._ordinary
         first, place = min(silent, key=lambda entry: _REASONS.index(entry[0].reason))
         more = f" (and {len(silent) - 1} more)" if len(silent) > 1 else ""
-        return [(replace(first, why=f"nothing was judged{self.in_part}: {first.why}{more}"), place)]
+        return [(replace(first, why=f"nothing was judged{self.extent_text}: {first.why}{more}"), place)]
 
     @property
     def left_out(self) -> list[tuple[Omission, FindingPlace]]:
@@ -351,7 +351,7 @@ class Report:
         return sum(omission.reason is OmissionReason.GANG_ELSEWHERE for omission, _ in self._ordinary)
 
     @property
-    def in_part(self) -> str:
+    def extent_text(self) -> str:
         """What is to be added where no object was judged, if some have faults that objects of any kind may have."""
         return " in full" if self.findings else ""
 

@@ -73,15 +73,15 @@ class _Search:
     workload: PodCliqueSet
     denials: Denials
     trials: int
-    _known: dict[frozenset[str], list[Finding] | None] = field(default_factory=dict)
+    _results: dict[frozenset[str], list[Finding] | None] = field(default_factory=dict)
 
     def greedy(self) -> Changes | None:
         """Returns some edit, by the steps that first leave fewer denials, else by those that leave the fewest."""
         edit: Changes = ()
-        while findings := self._after(edit):
+        while findings := self._denials_after(edit):
             best: tuple[int, int, Changes] | None = None
             for finding, step in self._steps(edit, findings):
-                left = self._after((*edit, *step))
+                left = self._denials_after((*edit, *step))
                 if left is None or finding.identity in {other.identity for other in left}:
                     continue
                 if best is None or (len(left), len(step)) < best[:2]:
@@ -97,7 +97,7 @@ class _Search:
         """Returns `edit` without changes that are not needed."""
         for change in edit:
             fewer = tuple(other for other in edit if other is not change)
-            if fewer and self._after(fewer) == []:
+            if fewer and self._denials_after(fewer) == []:
                 # Without this change an earlier one may not be needed either.
                 return self.pruned(fewer)
         return edit
@@ -108,11 +108,11 @@ class _Search:
         while level:
             below: list[Changes] = []
             for before in level:
-                for _, step in self._steps(before, self._after(before) or []):
+                for _, step in self._steps(before, self._denials_after(before) or []):
                     now = (*before, *step)
                     if len(now) >= len(edit):
                         continue
-                    if (left := self._after(now)) == []:
+                    if (left := self._denials_after(now)) == []:
                         return now
                     if left is not None:
                         below.append(now)
@@ -126,15 +126,15 @@ class _Search:
             for step in candidates(finding, view):
                 yield finding, step
 
-    def _after(self, edit: Changes) -> list[Finding] | None:
+    def _denials_after(self, edit: Changes) -> list[Finding] | None:
         """Returns what still refuses the workload after `edit`; None if it cannot be applied or no trial is left."""
         key = frozenset(change.key for change in edit)
-        if key not in self._known:
+        if key not in self._results:
             if self.trials <= 0:
                 return None
             self.trials -= 1
-            self._known[key] = self._judged(edit)
-        return self._known[key]
+            self._results[key] = self._judged(edit)
+        return self._results[key]
 
     def _judged(self, edit: Changes) -> list[Finding] | None:
         try:

@@ -161,7 +161,7 @@ def _later(raw: Manifest) -> None:
 
 
 @check("webhooks/as-printed", passes=installed, fails=lambda: installed(changed=_later))
-def as_printed(snapshot: Snapshot) -> Symptoms:
+def printed_webhooks(snapshot: Snapshot) -> Symptoms:
     """The configurations are what `rollcall manifests webhooks` prints for this configuration file. No webhook is
     missing or too many, and selectors, conditions, policies and times are the same. Another check covers caBundles.
 

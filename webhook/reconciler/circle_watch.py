@@ -65,11 +65,11 @@ class CircleWatch:
         # What each group that has a parent said when it last changed.
         self._nested: dict[Api, dict[ObjectKey, _Nested]] = {api: {} for api in self._trees}
         # The known circles, also by each of their groups.
-        self._known: dict[Circle, None] = {}
+        self._open: dict[Circle, None] = {}
         self._circle_of: dict[Node, Circle] = {}
         # The groups that are to be reported, and when the others were, the first first.
         self._turns: Turns[tuple[str, Node]] = Turns()
-        self._told: OrderedDict[Node, float] = OrderedDict()
+        self._announced: OrderedDict[Node, float] = OrderedDict()
         # Whether this process led at the last look.
         self._led = False
 
@@ -88,11 +88,11 @@ class CircleWatch:
         """Counts the circles and reports their groups, if this process leads."""
         await self._read_marked()
         leads = self._leads()
-        self._metrics.circles.set(len(self._known) if leads else 0)
+        self._metrics.circles.set(len(self._open) if leads else 0)
         if leads:
             await self._tell()
         else:
-            self._turns, self._told, self._led = Turns(), OrderedDict(), False
+            self._turns, self._announced, self._led = Turns(), OrderedDict(), False
 
     async def _read_marked(self) -> None:
         """Finds the circles of the marked groups: only a group that changed makes or ends one."""
@@ -108,22 +108,22 @@ class CircleWatch:
                 self._nested[api].pop(key, None)
             else:
                 if (earlier := self._nested[api].get(key)) is not None and earlier.uid != nested.uid:
-                    self._told.pop(node, None)
+                    self._announced.pop(node, None)
                 self._nested[api][key] = nested
             await turn.pause()
         now = dict.fromkeys(circles((*marked, *(circle[0] for circle in before)), self._parent))
         for ended in before.keys() - now.keys():
-            del self._known[ended]
+            del self._open[ended]
             for node in ended:
                 del self._circle_of[node]
-                self._told.pop(node, None)
+                self._announced.pop(node, None)
             names = [name for _, (_, name) in ended]
             log.info("group circle ended", namespace=ended[0][1][0], names=names[:NAMED], count=len(names))
         for circle in now:
-            self._known[circle] = None
+            self._open[circle] = None
             for node in circle:
                 self._circle_of[node] = circle
-                if node not in self._told:
+                if node not in self._announced:
                     self._turns.put((node[1][0], node))
 
     async def _tell(self) -> None:
@@ -133,14 +133,14 @@ class CircleWatch:
             for node in self._circle_of:
                 self._turns.put((node[1][0], node))
         now = self._clock.monotonic()
-        while self._told and now - next(iter(self._told.values())) >= REPEAT_SECONDS:
-            node, _ = self._told.popitem(last=False)
+        while self._announced and now - next(iter(self._announced.values())) >= REPEAT_SECONDS:
+            node, _ = self._announced.popitem(last=False)
             self._turns.put((node[1][0], node))
         left = EVENTS_A_LOOK
         while left > 0 and (turn := self._turns.take()) is not None:
             node = turn[1]
-            if (circle := self._circle_of.get(node)) is not None and node not in self._told:
-                self._told[node] = now
+            if (circle := self._circle_of.get(node)) is not None and node not in self._announced:
+                self._announced[node] = now
                 left -= 1
                 api, (namespace, name) = node
                 uid = self._nested[api][namespace, name].uid

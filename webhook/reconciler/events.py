@@ -123,7 +123,7 @@ class Events:
         self._clock = clock
         # Which gangs get an event of their own.
         self.own = OwnEvents(held_back)
-        self._said: FairMemory[_ReportKey, _LastNote] = FairMemory(MEMORY)
+        self._notes: FairMemory[_ReportKey, _LastNote] = FairMemory(MEMORY)
         # How often each report was written.
         self._times: FairMemory[_ReportKey, int] = FairMemory(MEMORY)
 
@@ -132,10 +132,10 @@ class Events:
         gangs of its namespace had one for this reason: then they share an event.
         """
         about, now = _report_key(regarded, reason), self._clock.monotonic()
-        before = self._said.get(about)
+        before = self._notes.get(about)
         if before is not None and before.note == note and now - before.at < REPEAT_SECONDS:
             return
-        self._said.put(_namespace(regarded), about, _LastNote(note, now))
+        self._notes.put(_namespace(regarded), about, _LastNote(note, now))
         if self._has_own(regarded, reason, now):
             await self.say(regarded, reason, note, apart=note)
 
@@ -207,7 +207,7 @@ class Events:
     def well(self, regarded: Regarded, reasons: Iterable[Why] = hold_reasons.GangReason) -> None:
         """Forgets the reports for these reasons, because the problem is solved: the next one is reported at once."""
         for reason in reasons:
-            self._said.drop(_report_key(regarded, reason))
+            self._notes.drop(_report_key(regarded, reason))
 
     def _event(self, regarded: Regarded, reason: Why, note: str, apart: str) -> Manifest:
         identity = _identity(regarded)
@@ -325,7 +325,7 @@ class ExceptionWatch:
         self._clock = clock
         self._in_force: set[str] | None = None
         # On which day each end was last announced, by exception, namespace and reason.
-        self._told: dict[tuple[str, str, hold_reasons.ExceptionReason], date] = {}
+        self._announced: dict[tuple[str, str, hold_reasons.ExceptionReason], date] = {}
 
     async def run(self) -> None:
         """Compares the ends with the time until cancelled."""
@@ -340,8 +340,10 @@ class ExceptionWatch:
             # Also if one is in force again: the date was wrong, and has been set back.
             self._changed()
         self._in_force = in_force
-        for ended in [key for key in self._told if key[0] in in_force and key[2] is hold_reasons.ExceptionReason.ENDED]:
-            del self._told[ended]
+        for ended in [
+            key for key in self._announced if key[0] in in_force and key[2] is hold_reasons.ExceptionReason.ENDED
+        ]:
+            del self._announced[ended]
         if not self._leads():
             return
         due = [
@@ -352,7 +354,7 @@ class ExceptionWatch:
         ]
         untold = (announcement for announcement in about if self._is_untold(*announcement, now))
         for exception, namespace, reason in islice(untold, EXCEPTION_EVENTS_A_LOOK):
-            self._told[exception.name, namespace, reason] = now.date()
+            self._announced[exception.name, namespace, reason] = now.date()
             regarded = RegardedNamespace(namespace, APPLY_EXCEPTION)
             await self._events.say(regarded, reason, _note(exception, now), apart=exception.name)
 
@@ -362,7 +364,7 @@ class ExceptionWatch:
         """Returns whether an end is to be announced: once a day before, and once afterwards."""
         if self._only not in {None, namespace}:
             return False
-        announced = self._told.get((exception.name, namespace, reason))
+        announced = self._announced.get((exception.name, namespace, reason))
         return announced is None or (reason is hold_reasons.ExceptionReason.ENDS_SOON and announced != now.date())
 
 
@@ -422,7 +424,7 @@ class HeldBack:
         self._clock = clock
         self._noted: dict[tuple[str, SharedBound], _Shortage] = {}
         # When each namespace was last told.
-        self._told: dict[str, float] = {}
+        self._announced: dict[str, float] = {}
 
     def note(self, bound: SharedBound, namespace: str) -> None:
         """Notes that a namespace wants more than its share. Keys without a namespace have none to tell."""
@@ -447,13 +449,13 @@ class HeldBack:
             self._metrics.held_back.labels(bound.value).set(counts[bound])
         if not self._leads():
             return
-        self._told = {namespace: at for namespace, at in self._told.items() if now - at < REPEAT_SECONDS}
+        self._announced = {namespace: at for namespace, at in self._announced.items() if now - at < REPEAT_SECONDS}
         lasting: dict[str, list[SharedBound]] = {}
         for (namespace, bound), noted in self._noted.items():
-            if bound in _SAYS and now - noted.since >= LASTING_SECONDS and namespace not in self._told:
+            if bound in _SAYS and now - noted.since >= LASTING_SECONDS and namespace not in self._announced:
                 lasting.setdefault(namespace, []).append(bound)
         for namespace, bounds in islice(lasting.items(), SHARE_EVENTS_A_LOOK):
-            self._told[namespace] = now
+            self._announced[namespace] = now
             regarded = RegardedNamespace(namespace, WRITE_GANG_OBJECTS)
             await events.say(regarded, hold_reasons.ShareReason.HELD_BACK, _share_note(namespace, bounds))
 

@@ -105,7 +105,7 @@ class GangReconciler:
         self._events = events
         self._metrics = metrics
         self._stage = stage
-        self._known = gangs
+        self._gangs = gangs
         self._look_later = look_later
         self._opens = opens
         self._clock = clock
@@ -135,7 +135,7 @@ class GangReconciler:
 
     async def _reconcile(self, key: GangKey) -> tuple[str, float | None]:
         try:
-            podgang = self._known.gang(key)
+            podgang = self._gangs.gang(key)
         except Malformed as error:
             # The gang keeps its objects. A retry does not help: the watch reports when the gang can be read again.
             log.warning(
@@ -145,7 +145,7 @@ class GangReconciler:
         if podgang is None:
             return await (self._gone(key) if key.workload else self._missing(key))
         try:
-            planned = object_plan.plan(podgang, self._live.facts, self._settings, empty=self._known.is_empty(podgang))
+            planned = object_plan.plan(podgang, self._live.facts, self._settings, empty=self._gangs.is_empty(podgang))
         except Inexpressible as refusal:
             if refusal.unjudged and not refusal.findings:
                 raise FactsUnavailable(str(refusal), refusal.outline) from None
@@ -165,7 +165,7 @@ class GangReconciler:
 
     async def _gone(self, key: GangKey) -> tuple[str, float | None]:
         """Deletes the objects of a gang that its workload no longer has. The others are deleted with their owner."""
-        uid, pruned = self._known.workload_uid(key), 0
+        uid, pruned = self._gangs.workload_uid(key), 0
         if uid is not None:
             for store in reversed(self._kinds(())):
                 for live in store.owned_by({uid}, key):
@@ -180,7 +180,7 @@ class GangReconciler:
         if not objects:
             # A PodGang owned them, and the garbage collector deletes them with it.
             return "gone", None
-        if self._known.is_needed(key, objects):
+        if self._gangs.is_needed(key, objects):
             return "waiting", LOOK_AGAIN_SECONDS
         for store in reversed(kinds):
             for live in store.concerning(key):
@@ -197,7 +197,7 @@ class GangReconciler:
 
         All gates are removed together, so that a scheduler sees a part of the gang ungated only briefly.
         """
-        pods = self._known.pods_of(podgang) if self._opens else None
+        pods = self._gangs.pods_of(podgang) if self._opens else None
         due = [] if pods is None else releasable(podgang, pods)
         unseen = self._unseen_seconds(objects, shows=shows) if due else 0.0
         if unseen > 0:

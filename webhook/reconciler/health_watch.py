@@ -314,7 +314,7 @@ class HealthWatch:
         self._again: held_gangs.Turns[GangKey] = held_gangs.Turns()
         # Where the gangs that have not started are to be judged again; None is everywhere.
         self._held_in: set[str | None] = set()
-        self._known: dict[GangKey, held_gangs.HealthJudgement] = {}
+        self._judgements: dict[GangKey, held_gangs.HealthJudgement] = {}
         # Those that have not started, by namespace; and those of them that wait for room, or may do so.
         self._waiting: Grouping[GangKey, str] = Grouping()
         self._for_room: set[GangKey] = set()
@@ -333,7 +333,7 @@ class HealthWatch:
 
     def judgement(self, key: GangKey) -> held_gangs.HealthJudgement | None:
         """Returns the last judgement of a gang."""
-        return self._known.get(key)
+        return self._judgements.get(key)
 
     async def run(self, ready: Callable[[], bool]) -> None:
         """Judges the marked gangs once a second while `ready` returns true; until cancelled."""
@@ -458,7 +458,7 @@ class HealthWatch:
             self._marked.put(waiting)
         if self._fits is not None and self._fits.take_behind():
             self._again.put(key)
-        before = self._known.get(key)
+        before = self._judgements.get(key)
         if before is not None:
             self._count(before, -1)
         if self._deletion is not None:
@@ -471,7 +471,7 @@ class HealthWatch:
             self._forget(key)
             return
         held = _last_held(health, None if before is None else before.held)
-        now = self._known[key] = held_gangs.judgement_of(_add_last_hold(health, held), held)
+        now = self._judgements[key] = held_gangs.judgement_of(_add_last_hold(health, held), held)
         self._count(now, 1)
         waits = bool(now.obstacles) and now.state is not GangState.EMPTY
         self._waiting.move(key, key.namespace if waits else None)
@@ -488,7 +488,7 @@ class HealthWatch:
             self._held.drop(key, self._clock.monotonic())
 
     def _forget(self, key: GangKey) -> None:
-        self._known.pop(key, None)
+        self._judgements.pop(key, None)
         self._waiting.move(key, None)
         self._for_room.discard(key)
         self._held.drop(key, self._clock.monotonic())
@@ -505,14 +505,14 @@ class HealthWatch:
         now = self._clock.monotonic()
         for due in self._held.due(now, held_gangs.EventPace(SETTLE_SECONDS, REPEAT_SECONDS), EVENTS_A_LOOK):
             if isinstance(due, held_gangs.Series):
-                note = _note_of_many(due, [(key.name, self._known[key]) for key in due.examples])
+                note = _note_of_many(due, [(key.name, self._judgements[key]) for key in due.examples])
                 event = await self._events.say_of_many(*due.cause, note, due.number, due.event)
                 self._held.written(due, event, now)
                 continue
             # One that cannot be read must not take the events of others with it.
             with suppress(Malformed, FactsUnavailable):
                 if (podgang := self._podgang(due)) is not None:
-                    judgement = self._known[due]
+                    judgement = self._judgements[due]
                     await self._events.say(podgang, judgement.obstacles[0].reason, _note(judgement))
 
 

@@ -171,7 +171,7 @@ class HeldGangs:
     """The held gangs by cause."""
 
     def __init__(self, own_events: OwnEvents) -> None:
-        self._own = own_events
+        self._own_events = own_events
         self._causes: dict[HeldCause, _HeldGroup] = {}
         self._of: dict[GangKey, HeldCause] = {}
         # The namespace that had the last turn.
@@ -245,7 +245,7 @@ class HeldGangs:
 
     def _gangs(self, cause: HeldCause, held: _HeldGroup, now: float, pace: EventPace) -> Iterator[GangKey]:
         """Yields the gangs that get an event of their own, first those that had one before."""
-        while (key := _next(held, now, pace)) is not None and self._own.take(cause, now, pace.repeat):
+        while (key := _next(held, now, pace)) is not None and self._own_events.take(cause, now, pace.repeat):
             held.untold.pop(key, None)
             held.reported[key] = now
             held.reported.move_to_end(key)
@@ -269,7 +269,7 @@ class HeldGangs:
         if before is not None and not expired:
             changed = settled not in {before.number, 0}
             return Series(cause, settled, examples, before.event) if changed else None
-        spent = not self._own.is_left(cause, now, pace.repeat)
+        spent = not self._own_events.is_left(cause, now, pace.repeat)
         needed = settled > OWN_EVENTS or (spent and _next(held, now, pace) in held.untold)
         return Series(cause, settled, examples, None) if needed else None
 

@@ -169,7 +169,7 @@ class LossConditions:
         self._held_back = held_back
         self._clock = clock
         # What each PodGang says, and those that may have a condition of an earlier leader.
-        self._said: dict[GangKey, Loss | None] = {}
+        self._announced: dict[GangKey, Loss | None] = {}
         # Those that may say something else than they should; and whether that may be any.
         self._turns: Turns[GangKey] = Turns()
         self._any = True
@@ -179,11 +179,11 @@ class LossConditions:
 
     def forget(self) -> None:
         """Forgets what is written: another process may write it from now on."""
-        self._said, self._turns, self._any = {}, Turns(), True
+        self._announced, self._turns, self._any = {}, Turns(), True
 
     def stored(self, keys: Iterable[GangKey]) -> None:
         """Notes that an earlier leader may have written conditions of these gangs."""
-        self._said.update(dict.fromkeys(key for key in keys if key.kind == POD_GANG))
+        self._announced.update(dict.fromkeys(key for key in keys if key.kind == POD_GANG))
         self._any = True
 
     def missed(self) -> None:
@@ -193,7 +193,7 @@ class LossConditions:
     async def keep(self, losses: Mapping[GangKey, Loss], changed: Iterable[GangKey]) -> None:
         """Writes the conditions that differ, some at a time. So many of `losses` changed since the last call."""
         now = self._clock.monotonic()
-        for gang in (*changed, *((*losses, *self._said) if self._any else ())):
+        for gang in (*changed, *((*losses, *self._announced) if self._any else ())):
             if gang.kind == POD_GANG:
                 self._turns.put(gang)
         self._any = False
@@ -225,15 +225,15 @@ class LossConditions:
         if not done:
             self._turns.put(key)
         elif loss is None:
-            self._said.pop(key, None)
+            self._announced.pop(key, None)
         else:
-            self._said[key] = loss
+            self._announced[key] = loss
         return True
 
     def _next(self, losses: Mapping[GangKey, Loss]) -> GangKey | None:
         """Returns the next PodGang with a wrong condition in a namespace that may be written to; None without one."""
         while (key := self._turns.take(lambda namespace: namespace not in self._paused)) is not None:
-            differs = self._said.get(key) != losses[key] if key in losses else key in self._said
+            differs = self._announced.get(key) != losses[key] if key in losses else key in self._announced
             if differs:
                 return key
         return None

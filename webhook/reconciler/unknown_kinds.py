@@ -119,12 +119,12 @@ class UnknownKinds:
         self._clock = clock
         self._only = only
         # Pods of gang schedulers are found by these.
-        self._named = tuple(name for name in settings.profiles if name != DEFAULT_SCHEDULER)
+        self._scheduler_names = tuple(name for name in settings.profiles if name != DEFAULT_SCHEDULER)
         # Where no pod is judged.
         self._outside = frozenset((*NEVER_HERE, *settings.registration.excluded_namespaces))
         self._due = 0.0
         self._failures = 0
-        self._said = ""
+        self._reported = ""
         # Whether there may be a count to take back.
         self._counted = True
 
@@ -137,7 +137,7 @@ class UnknownKinds:
                 if self._facts().namespaces is not None and self._clock.monotonic() >= self._due:
                     await self.look()
             elif self._counted:
-                self._counted, self._due, self._failures, self._said = False, 0.0, 0, ""
+                self._counted, self._due, self._failures, self._reported = False, 0.0, 0, ""
                 self._metrics.uncounted.set(0)
                 self._show(UnknownKindTally())
 
@@ -174,9 +174,9 @@ class UnknownKinds:
             self._metrics.escaped.labels(scheduler, Escape.UNKNOWN_KIND.value).set(tally.schedulers[scheduler])
 
     def _say(self, kinds: str, count: int) -> None:
-        if kinds == self._said:
+        if kinds == self._reported:
             return
-        self._said = kinds
+        self._reported = kinds
         if count:
             log.warning("pods of unknown kinds", kinds=kinds, count=count, remedy=_REMEDY)
         else:
@@ -213,9 +213,9 @@ class UnknownKinds:
         """Yields the namespaces `whole`; elsewhere the pods that name a gang scheduler or have the label."""
         for namespace in sorted(whole):
             yield PodList(namespace)
-        for name in self._named:
+        for name in self._scheduler_names:
             yield PodList(self._only, f"{LIVING},spec.schedulerName={name}")
-        fields = (LIVING, *(f"spec.schedulerName!={name}" for name in self._named))
+        fields = (LIVING, *(f"spec.schedulerName!={name}" for name in self._scheduler_names))
         yield PodList(self._only, ",".join(fields), f"{SCHEDULER_LABEL},{_WITHOUT_GANG}")
 
     def _judge(self, pods: Iterable[Manifest], elsewhere: frozenset[str], tally: UnknownKindTally) -> None:

@@ -109,7 +109,7 @@ def ready_in_turn(workload: OptedInWorkload, context: Context[Any]) -> Results:
 
 def _first_step_after_completion(workload: JobSet) -> Iterator[tuple[FieldPath, str, str]]:
     """Yields the first step that waits until another is complete: its path, its name and that of the other."""
-    if workload.in_order:
+    if workload.starts_in_order:
         return
     for part, raw in zip(workload.parts, sequence(workload.spec.get("replicatedJobs")), strict=True):
         for dependency in map(mapping, sequence(mapping(raw).get("dependsOn"))):

@@ -84,14 +84,14 @@ class KueueGangs:
         at = self.made_job_set.path_in_train_job(level.path)
         return at, "" if at != self.made_job_set.train_job.runtime_path else f"{self.made_job_set.where(level.path)}: "
 
-    def within(self, level: kueue_integration.RequiredLevel) -> Iterator[Placeable]:
+    def pods_in(self, level: kueue_integration.RequiredLevel) -> Iterator[Placeable]:
         """Returns the pods that a level is about."""
         if level.parts is None:
             return iter(self.pods)
-        return (placeable for name in level.parts for placeable in self._by_part.get(name, ()))
+        return (placeable for name in level.parts for placeable in self._pods_by_part.get(name, ()))
 
     @cached_property
-    def _by_part(self) -> Mapping[str, Sequence[Placeable]]:
+    def _pods_by_part(self) -> Mapping[str, Sequence[Placeable]]:
         by_part: dict[str, list[Placeable]] = {}
         for placeable in self.pods:
             by_part.setdefault(placeable.part, []).append(placeable)
@@ -235,7 +235,7 @@ def _placed_levels(
     """Yields the required levels of gangs that Kueue places as well."""
     whole = places_all(gangs.held.queue, workload.namespace, context.facts) is True
     for level in gangs.levels:
-        pods = tuple(placeable for placeable in gangs.within(level) if whole or placeable.request is not None)
+        pods = tuple(placeable for placeable in gangs.pods_in(level) if whole or placeable.request is not None)
         if pods:
             yield _TwicePlaced(level, pods, any(placeable.request is not None for placeable in pods))
 

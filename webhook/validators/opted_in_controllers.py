@@ -307,7 +307,7 @@ def depends_on(workload: OptedInWorkload, _: Context[Any]) -> Results:
 
     Source: jobset, pkg/webhooks/jobset_webhook.go (v0.12.0): `dependsOn` names only earlier entries.
     """
-    if not isinstance(workload, JobSet) or workload.in_order:
+    if not isinstance(workload, JobSet) or workload.starts_in_order:
         return
     if any(is_unrendered(part.name) for part in workload.parts):
         return

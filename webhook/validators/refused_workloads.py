@@ -237,7 +237,7 @@ def _job_set_faults(job_set: OptedInWorkload) -> Results:
             yield Finding(part.path / "name", part.name, why, "rename one")
         names.add(part.name)
         raw = job_set.spec["replicatedJobs"][index]
-        if job_set.in_order and raw.get("dependsOn") is not None:
+        if job_set.starts_in_order and raw.get("dependsOn") is not None:
             why = "the schema of JobSet refuses dependsOn beside the startup policy InOrder"
             yield Finding(part.path / "dependsOn", part.after[0] if part.after else None, why, "remove one of the two")
         if isinstance(group := raw.get("groupName"), str) and group and not is_service_name(group):

@@ -42,21 +42,21 @@ class JobSet(OptedInWorkload):
             each = pods_at_once(job)
             # In order, each part waits for the part before it, and so for all earlier parts. Listing all of them would
             # take quadratic space.
-            after = before if self.in_order else _names(replicated.get("dependsOn"))
+            after = before if self.starts_in_order else _names(replicated.get("dependsOn"))
             place = path / "template" / "spec" / "template"
             template = template_at(mapping(job.get("template")), place)
             yield Part(name, path, place, template, (1 if replicas is None else replicas) * each, each, after)
             before = (name,)
 
     @property
-    def in_order(self) -> bool:
+    def starts_in_order(self) -> bool:
         """Whether each part waits for the part before it."""
         return text(mapping(self.spec.get("startupPolicy")).get("startupPolicyOrder")) == "InOrder"
 
     @property
     def sequence_path(self) -> FieldPath | None:
         """The path of `InOrder`, or of any `dependsOn`: a JobSet with `dependsOn` still says AnyOrder."""
-        if self.in_order:
+        if self.starts_in_order:
             return SPEC / "startupPolicy" / "startupPolicyOrder"
         return next((part.path / "dependsOn" for part in self.parts if part.after), None)
 
@@ -99,9 +99,9 @@ class JobSet(OptedInWorkload):
         while waiting:
             name = waiting.pop()
             yield name
-            if name in self._by_name and name not in seen:
+            if name in self._parts_by_name and name not in seen:
                 seen.add(name)
-                waiting += self._by_name[name].after
+                waiting += self._parts_by_name[name].after
 
     def done_before(self, part: Part, followed: Iterable[str]) -> frozenset[str]:
         """Returns the parts whose pods are finished when a part starts. `followed` are those that it follows."""
@@ -112,14 +112,14 @@ class JobSet(OptedInWorkload):
         """By part, the parts that it waits for until they are complete. Others are only ready."""
         completed = {}
         for part, raw in zip(self.parts, sequence(self.spec.get("replicatedJobs")), strict=True):
-            waits = map(mapping, () if self.in_order else sequence(mapping(raw).get("dependsOn")))
+            waits = map(mapping, () if self.starts_in_order else sequence(mapping(raw).get("dependsOn")))
             completed[part.name] = tuple(
                 text(dependency.get("name")) or "" for dependency in waits if dependency.get("status") == "Complete"
             )
         return completed
 
     @cached_property
-    def _by_name(self) -> dict[str, Part]:
+    def _parts_by_name(self) -> dict[str, Part]:
         return {part.name: part for part in self.parts}
 
     def job_metadata(self, index: int) -> Mapping[str, Any]:

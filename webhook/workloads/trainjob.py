@@ -84,7 +84,7 @@ class TrainJob(OptedInWorkload):
     default_controller = "trainer.kubeflow.org/trainjob-controller"
     has_own_pods = False
     # The JobSet that was made last, with the stored runtime that it was made from.
-    _made: tuple[object, TrainerJobSet] | None = None
+    _latest_job_set: tuple[object, TrainerJobSet] | None = None
 
     def _read_parts(self) -> Iterator[Part]:
         return iter(())
@@ -136,9 +136,9 @@ class TrainJob(OptedInWorkload):
 
     def job_set_of(self, stored: Manifest | Packed) -> TrainerJobSet:
         """Returns the JobSet that Trainer makes with a stored runtime. Many rules ask for it, and it is made once."""
-        if self._made is None or self._made[0] is not stored:
-            self._made = stored, self.job_set(Runtime(unpacked(stored)))
-        return self._made[1]
+        if self._latest_job_set is None or self._latest_job_set[0] is not stored:
+            self._latest_job_set = stored, self.job_set(Runtime(unpacked(stored)))
+        return self._latest_job_set[1]
 
     def job_set(self, runtime: Runtime) -> TrainerJobSet:
         """Returns the JobSet that Trainer makes from it, with its name, its counts and the marks of the plugins that
@@ -170,7 +170,7 @@ class TrainJob(OptedInWorkload):
         marks = [*(plugin.mark(self.name) for plugin in runtime.plugins), *runtime.kai_marks]
         for index, raw in jobs:
             for mark in marks:
-                _add(_below(raw, "template", "spec", "template", "metadata"), {mark.field: {mark.key: mark.value}})
+                _add(_object_at(raw, "template", "spec", "template", "metadata"), {mark.field: {mark.key: mark.value}})
                 brought[_pod_metadata(index, raw) / mark.field / mark.key] = mark.path
         api = JOB_SETS.api
         manifest = {"apiVersion": f"{api.group}/{api.version}", "kind": api.kind, "metadata": metadata, "spec": spec}
@@ -192,7 +192,7 @@ class TrainJob(OptedInWorkload):
         certain = True
         for raw in jobs:
             labels = mapping(mapping(mapping(raw.get("template")).get("metadata")).get("labels"))
-            for container in sequence(_below(raw, "template", "spec", "template", "spec").get("containers")):
+            for container in sequence(_object_at(raw, "template", "spec", "template", "spec").get("containers")):
                 if isinstance(container, dict) and container.get("name") in _CONTAINERS:
                     if labels.get(ANCESTOR) == "trainer" and container["name"] == _NODE:
                         container["resources"] = deepcopy(given)
@@ -206,7 +206,7 @@ class TrainJob(OptedInWorkload):
         mpi = mapping(policy).get("mpi")
         template = mapping(replicated.get("template"))
         trains = mapping(mapping(template.get("metadata")).get("labels")).get(ANCESTOR) == "trainer"
-        job = _below(replicated, "template", "spec")
+        job = _object_at(replicated, "template", "spec")
         stated = integer(mapping(policy).get("numNodes") if trains and policy is not None else job.get("parallelism"))
         pods = 1 if stated is None else stated
         if trains and policy is not None:
@@ -288,8 +288,8 @@ def _patch(patched: _Patched, template: Mapping[str, Any], path: FieldPath) -> N
             of_job = mapping(patch.get("template"))
             of_pods = mapping(mapping(of_job.get("spec")).get("template"))
             at = _replicated(index, job) / "template" / "metadata"
-            _merge(patched, _below(job, "template", "metadata"), of_job, at, job_path / "metadata")
-            metadata = _below(job, "template", "spec", "template", "metadata")
+            _merge(patched, _object_at(job, "template", "metadata"), of_job, at, job_path / "metadata")
+            metadata = _object_at(job, "template", "spec", "template", "metadata")
             _merge(patched, metadata, of_pods, _pod_metadata(index, job), job_path / "spec" / "template" / "metadata")
 
 
@@ -315,7 +315,7 @@ def _pod_metadata(index: int, raw: Mapping[str, Any]) -> FieldPath:
     return _replicated(index, raw) / "template" / "spec" / "template" / "metadata"
 
 
-def _below(holder: Manifest, *fields: str) -> Manifest:
+def _object_at(holder: Manifest, *fields: str) -> Manifest:
     """Returns the object at that path, created if it is missing. The manifest is a copy and may be changed."""
     target = holder
     for field in fields:

@@ -62,4 +62,4 @@ def test_a_namespace_with_very_many_shapes_does_not_push_out_the_answers_of_othe
     for shape in range(2 * MEMORY):
         answers.answer("crowd", shape, judge)
     assert answers.answer("quiet", "shape", judge) == 1
-    assert len(answers._known) <= MEMORY
+    assert len(answers._answers) <= MEMORY

@@ -180,7 +180,7 @@ async def test_gangs_are_judged_again_though_a_look_has_judged_enough_shapes(jud
 async def test_gangs_that_change_all_the_time_leave_a_look_time_for_the_shapes_of_others(judged: list[GangKey]) -> None:
     async with settled_crowds(crowd=30, small=1) as found:
         found.health.mark_held("small")
-        for key in [key for key in found.health._known if key.namespace == "crowd"]:
+        for key in [key for key in found.health._judgements if key.namespace == "crowd"]:
             found.health.mark(key)
         judged.clear()
         await found.health.look()
@@ -243,7 +243,7 @@ async def slowly_judged_crowds() -> AsyncIterator[Reconciler]:
 
 async def test_a_look_ends_after_a_second_of_a_processor_and_the_others_come_at_the_next(judged: list[GangKey]) -> None:
     async with slowly_judged_crowds() as found:
-        for key in list(found.health._known):
+        for key in list(found.health._judgements):
             found.health.mark(key)
         judged.clear()
         await found.health.look()
@@ -258,7 +258,7 @@ async def test_gangs_that_may_have_another_reason_leave_half_of_a_look_to_gangs_
     judged: list[GangKey],
 ) -> None:
     async with slowly_judged_crowds() as found:
-        for key in [key for key in found.health._known if key.namespace == "crowd"]:
+        for key in [key for key in found.health._judgements if key.namespace == "crowd"]:
             found.health._again.put(key)
         found.health.mark(GangKey("small", "many-0"))
         judged.clear()
@@ -268,7 +268,7 @@ async def test_gangs_that_may_have_another_reason_leave_half_of_a_look_to_gangs_
 
 async def test_the_rules_of_a_set_are_asked_once_for_all_of_its_gangs_until_something_changes() -> None:
     async with settled_crowds(crowd=30, small=1) as found:
-        keys = [key for key in found.health._known if key.namespace == "crowd"]
+        keys = [key for key in found.health._judgements if key.namespace == "crowd"]
 
         def asked() -> int:
             runs = Cost(lambda: [found.following.health(key) for key in keys]).runs

@@ -144,7 +144,7 @@ async def test_a_crowd_that_changes_faster_than_it_can_be_judged_is_counted(monk
                 found.health.mark(gone)
 
         found.health._judge = judged  # type: ignore[method-assign]
-        for key in list(found.health._known):
+        for key in list(found.health._judgements):
             found.health.mark(key)
         found.health.mark(gone)
         await found.health.look()

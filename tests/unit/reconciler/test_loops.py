@@ -302,11 +302,11 @@ def turns(others: int) -> Work:
 def told(others: int) -> Work:
     found = Events(NOBODY, ReconcilerMetrics(), "me", lambda: False, clock=PlayedClock())
     for key in crowd(others):
-        found._said.put("crowd", (key.name, key.name, GangReason.SILENT), NOBODY)
+        found._notes.put("crowd", (key.name, key.name, GangReason.SILENT), NOBODY)
 
     def work() -> None:
-        found._said.put("team-a", ("uid", "demo-0", GangReason.SILENT), NOBODY)
-        assert found._said.get(("uid", "demo-0", GangReason.SILENT)) is NOBODY
+        found._notes.put("team-a", ("uid", "demo-0", GangReason.SILENT), NOBODY)
+        assert found._notes.get(("uid", "demo-0", GangReason.SILENT)) is NOBODY
 
     return work
 
@@ -337,7 +337,7 @@ def circles(others: int) -> Work:
         found.mark(api, (key.namespace, key.name))
     for _ in range(others // 20 + 2):
         driven(found.look())
-    assert len(found._told) == others + 1
+    assert len(found._announced) == others + 1
 
     def work() -> None:
         found.mark(api, ("team-a", "demo-0"))

@@ -134,7 +134,7 @@ def dependent_steps(workload: OptedInWorkload, context: RuleContext) -> Results:
     minimum is one pod unless an annotation says more).
     """
     pods = workload_with_pods(workload, context.facts)
-    if not isinstance(pods, JobSet) or pods.sequence_path is None or (pods.in_order and _lacks_trees(context)):
+    if not isinstance(pods, JobSet) or pods.sequence_path is None or (pods.starts_in_order and _lacks_trees(context)):
         return
     stated = podgrouper.stated_minimum(pods)
     needed, first = podgrouper.root_minimum(pods), podgrouper.first_parts(pods)

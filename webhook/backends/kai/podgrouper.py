@@ -147,7 +147,7 @@ def stated_minimum(workload: OptedInWorkload) -> str | None:
 def first_parts(job_set: JobSet) -> int:
     """Returns how many replicated Jobs have all of their pods, or need none, before another one runs or is complete."""
     empty = sum(part.pods <= 0 for part in job_set.parts)
-    if job_set.in_order:
+    if job_set.starts_in_order:
         return min(empty + 1, len(job_set.parts))
     return empty + sum(part.pods > 0 and not part.after for part in job_set.parts)
 
@@ -157,7 +157,7 @@ def root_minimum(job_set: JobSet) -> int | None:
     stated = stated_minimum(job_set)
     count = len(job_set.parts)
     if stated is None:
-        return min(count, 1) if job_set.in_order else count
+        return min(count, 1) if job_set.starts_in_order else count
     minimum = int32(stated)
     return None if minimum is None or minimum < 1 else min(minimum, count)
 
@@ -466,7 +466,7 @@ def _flat_job_set(workload: JobSet) -> SchedulerGroups:
     minimum = int32(stated_minimum(workload) or "") or 1
     domains = _domains(annotations_of(workload))
     parts = [part for part in workload.parts if part.pods > 0]
-    if workload.in_order:
+    if workload.starts_in_order:
         return SchedulerGroups(
             tuple(replace(_leaf(part, minimum, domains), name=f"{workload.name}-{part.name}") for part in parts)
         )

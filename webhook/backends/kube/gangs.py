@@ -400,10 +400,10 @@ def frozen(desired: Sequence[Manifest], live: Sequence[Manifest]) -> Frozen | No
     if not recreated:
         return None
     what = "; ".join(dict.fromkeys(_differences(pairs))) or "how its objects refer to each other"
-    return Frozen(what, _WHY, _until(pairs, recreated, grows=grows), recreated)
+    return Frozen(what, _WHY, _last_stage(pairs, recreated, grows=grows), recreated)
 
 
-def _until(pairs: Sequence[_Pair], recreated: Sequence[Manifest], *, grows: bool) -> Stage:
+def _last_stage(pairs: Sequence[_Pair], recreated: Sequence[Manifest], *, grows: bool) -> Stage:
     """Returns the last stage at which these objects can be recreated. Waiting pods need a group that exists afterwards,
     or they wait for ever. There is none if no leaf template stays, as when the gang changes between merged and separate
     members. Nothing waits for a Workload of a gang that `grows` in place.
