@@ -357,7 +357,12 @@ class Nodes(dict[str, Node]):
         """Returns the values that nodes have for a label key, with the number of nodes of each."""
         if not self.has_key(key):
             return {}
-        return _kept(self._counts, key, lambda: self._values_counted(key), _MOST_COUNTED)
+        return _kept(
+            self._counts,
+            key,
+            lambda: Counter(value for node in self.values() if (value := node.labels.get(key)) is not None),
+            _MOST_COUNTED,
+        )
 
     def is_unique(self, key: str) -> bool:
         """Returns whether no two nodes have the same value for a label key."""
@@ -387,9 +392,6 @@ class Nodes(dict[str, Node]):
         """Why the nodes are not known well, if so: one of them could not be read."""
         name = next(iter(self._problems), None)
         return None if name is None else f"node {name} could not be read: {self[name].problem}"
-
-    def _values_counted(self, key: str) -> Counter[str]:
-        return Counter(value for node in self.values() if (value := node.labels.get(key)) is not None)
 
     def _grouped(self, keys: _Keys) -> NodeGroups:
         groups = NodeGroups()

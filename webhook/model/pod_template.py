@@ -68,7 +68,7 @@ def total_requests(spec: Mapping[str, Any], *, from_limits: bool = True, pod_lev
         stated = {
             name: quantity
             for name, quantity in _pod_level_requests(spec, totals.keys() | unreadable).items()
-            if _is_pod_level(name)
+            if (name in {"cpu", "memory"} or name.startswith(HUGE_PAGES))
         }
         unreadable.difference_update(stated)
         totals.update(amounts(stated))
@@ -113,10 +113,6 @@ def _pod_level_requests(spec: Mapping[str, Any], requested: Any) -> Mapping[str,
     }
     requests = mapping(resources.get("requests")).items()
     return {**limits, **{name: _NULL if quantity is None else quantity for name, quantity in requests}}
-
-
-def _is_pod_level(resource: str) -> bool:
-    return resource in {"cpu", "memory"} or resource.startswith(HUGE_PAGES)
 
 
 class TemplateHolder(Protocol):

@@ -398,16 +398,13 @@ class HealthWatch:
             for namespace in self._marked.namespaces:
                 if had[namespace] * len(had) >= had.total():
                     self._held_back(namespace)
-        for key in self._taken(self._again, AGAIN_A_LOOK - first, later, lambda: may() and self._judges_shapes):
+        for key in self._taken(
+            self._again, AGAIN_A_LOOK - first, later, lambda: may() and (self._fits is None or self._fits.has_left)
+        ):
             if key not in judged:
                 yield key
         for key in later:
             self._marked.put(key)
-
-    @property
-    def _judges_shapes(self) -> bool:
-        """Whether this look may judge more shapes."""
-        return self._fits is None or self._fits.has_left
 
     def _taken(
         self, turns: held_gangs.Turns[GangKey], most: int, later: list[GangKey], may: Callable[[], bool]

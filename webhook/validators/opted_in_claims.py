@@ -360,7 +360,9 @@ def _target_faults(workload: JobSet, entries: Sequence[SchedulingBlock]) -> Resu
             if per_job and (value := entry.spec.get(field)):
                 why = "with job, each Job has its own group, so JobSet refuses what is stated for all of them"
                 yield Finding(entry.path / field, value, why, "move it into job")
-        groups += sum(_number_of_jobs(part) for part in workload.parts_of(entry)) if per_job else 1
+        groups += (
+            sum((part.pods // part.each if part.each else 0) for part in workload.parts_of(entry)) if per_job else 1
+        )
     path = entries[0].path[:-1]
     if missing := [part for part in workload.parts if part.name and part.name not in times]:
         why = "no entry has this replicated Job, so its pods would be in no group, and JobSet refuses that"
@@ -368,10 +370,6 @@ def _target_faults(workload: JobSet, entries: Sequence[SchedulingBlock]) -> Resu
     if groups > _MOST_GROUPS:
         why = f"a Workload has at most {_MOST_GROUPS} groups, and these entries make {groups}, so JobSet refuses them"
         yield Finding(FieldPath(path), groups, why, "use fewer groups, such as one for all Jobs of a replicated Job")
-
-
-def _number_of_jobs(part: Part) -> int:
-    return part.pods // part.each if part.each else 0
 
 
 def _high_minimums(workload: JobSet, blocks: Sequence[SchedulingBlock]) -> Results:

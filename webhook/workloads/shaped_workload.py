@@ -487,7 +487,11 @@ class OperatorGroup:
         self.path = MINIMUMS[group]
         spec = mapping(raw.get("spec"))
         # None is a group of the Workload API that is not a gang.
-        self.minimum = integer(spec.get("minMember")) or 0 if "minMember" in self.path.parts else _min_count(spec)
+        self.minimum = (
+            integer(spec.get("minMember")) or 0
+            if "minMember" in self.path.parts
+            else integer(mapping(mapping(spec.get("schedulingPolicy")).get("gang")).get("minCount"))
+        )
 
     def size(self, sizes: Mapping[WorkloadKey, GangSize]) -> GangSize | None:
         """Returns the size of the first of its owners that has one, and that is not a later object of the same name."""
@@ -517,10 +521,6 @@ def _owners(metadata: Mapping[str, object], namespace: str) -> Iterator[tuple[Wo
             (group, text(reference.get("kind")) or "", namespace, text(reference.get("name")) or ""),
             text(reference.get("uid")),
         )
-
-
-def _min_count(spec: Mapping[str, object]) -> int | None:
-    return integer(mapping(mapping(spec.get("schedulingPolicy")).get("gang")).get("minCount"))
 
 
 def _why(minimum: int, size: GangSize) -> str | None:
