@@ -55,7 +55,7 @@ def import_graph() -> grimp.ImportGraph:
         sys.path.remove(str(ROOT))
     # Commands are imported when they run.
     for command in COMMANDS.values():
-        graph.add_import(importer="webhook.cli.commands", imported=command.module)
+        graph.add_import(importer="webhook.cli.commands", imported=f"webhook.cli.{command.module}")
     return graph
 
 

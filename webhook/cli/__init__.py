@@ -23,7 +23,6 @@ _GC_THRESHOLD = 500_000
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Runs the command line and exits."""
     gc.set_threshold(_GC_THRESHOLD)
     code = run(sys.argv[1:] if arguments is None else arguments, _called(sys.argv[0]))
     # The interpreter collects garbage before it ends, a fifth of the time of a check: nothing is left to find.

@@ -21,8 +21,6 @@ from webhook.model.fields import meant
 from webhook.model.findings import printable
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from webhook.config.settings import Settings
     from webhook.model.facts import ClusterFacts
     from webhook.offline.judgement import Judgement
@@ -98,25 +96,21 @@ def explain(  # noqa: PLR0913 - one parameter for each option
     if (matches := gangs_named(paths)) is not None:
         of_files = scheduler is not None or facts or live or grove is not None or kubernetes is not None
         if of_files or output in {Picture.MERMAID, Picture.SVG}:
-            refused = (
+            raise typer.BadParameter(
                 "--scheduler, --facts, --kubernetes, --live, --grove, -o mermaid and -o svg are for manifests, not for "
                 "KIND/NAME"
             )
-            raise typer.BadParameter(refused)
         as_json = output is Picture.JSON
         raise typer.Exit(explain_gangs(matches, namespace, config, kubeconfig, context, as_json=as_json))
     if namespace is not None:
         raise typer.BadParameter("--namespace is for KIND/NAME, not for manifests")
     from webhook.cli.explanation_text import print_explanations
-    from webhook.cli.options import documents_of
     from webhook.offline.fact_files import add_field_names
 
     config = options.judging_configuration(command, config)
     settings = options.settings_of(config, scheduler, grove)
-    cluster_facts = options.assume_release(
-        kubernetes, options.facts_of_options(facts, settings, kubeconfig, context, live=live), settings
-    )
-    documents = documents_of(paths)
+    cluster_facts = options.facts_of_options(facts, settings, kubeconfig, context, kubernetes, live=live)
+    documents = options.documents_of(paths)
     cluster_facts = add_field_names(cluster_facts, schemas or ())
     raise typer.Exit(print_explanations(documents, cluster_facts, settings, output, config))
 
@@ -178,26 +172,22 @@ def fit(  # noqa: PLR0913 - one parameter for each option
     - `rollcall fit --facts cluster/ -o svg train.yaml > train.svg`
     """
     from webhook.cli.fit_text import add_occupied_room, object_references, print_fits, read_documents
-    from webhook.cli.options import connected, documents_of, settings_there
 
     if (references := object_references(paths)) is not None:
         if facts or live or kubernetes is not None:
-            refused = "--facts, --live and --kubernetes are for manifests: KIND/NAME reads the cluster"
-            raise typer.BadParameter(refused)
-        access = connected(kubeconfig, context)
-        settings = options.judging_files(settings_there(config, access), scheduler)
+            raise typer.BadParameter("--facts, --live and --kubernetes are for manifests: KIND/NAME reads the cluster")
+        access = options.connected(kubeconfig, context)
+        settings = options.judging_files(options.settings_there(config, access), scheduler)
         documents = read_documents(references, namespace, access)
         cluster_facts = add_occupied_room(options.read_cluster_facts(settings, access), access)
     else:
         if namespace is not None:
             raise typer.BadParameter("--namespace is for KIND/NAME, not for manifests")
         settings = options.settings_of(options.judging_configuration(command, config), scheduler)
-        cluster_facts = options.assume_release(
-            kubernetes, options.facts_of_options(facts, settings, kubeconfig, context, live=live), settings
-        )
-        documents = documents_of(paths)
+        cluster_facts = options.facts_of_options(facts, settings, kubeconfig, context, kubernetes, live=live)
+        documents = options.documents_of(paths)
         if live:
-            cluster_facts = add_occupied_room(cluster_facts, connected(kubeconfig, context))
+            cluster_facts = add_occupied_room(cluster_facts, options.connected(kubeconfig, context))
     raise typer.Exit(print_fits(documents, cluster_facts, settings, effort, output, strict=strict))
 
 
@@ -358,10 +348,8 @@ def list_shapes(config: options.Configuration = None) -> None:
         kind = f"{shape.resource.api.kind}.{shape.resource.api.group}{versions}"
         origin = "built in" if built_in.get(shape.name) is shape else "the configuration"
         by = "namespace or label" if shape.by_namespace else "label"
-        row = (shape.name, kind, _gang(shape), by, origin)
-        table.add_row(*map(Text, row))
-    out: Console = options.console()
-    out.print(table)
+        table.add_row(*map(Text, (shape.name, kind, _gang(shape), by, origin)))
+    options.console().print(table)
 
 
 def _gang(shape: WorkloadShape) -> str:
@@ -397,9 +385,8 @@ def _built_in_name(name: str) -> str:
 
     built_in = built_in_shapes()
     if name not in built_in:
-        raise typer.BadParameter(
-            f"{name}: is not a built-in shape (allowed: {', '.join(built_in)}){meant(name, built_in)}"
-        )
+        allowed = ", ".join(built_in)
+        raise typer.BadParameter(f"{name}: is not a built-in shape (allowed: {allowed}){meant(name, built_in)}")
     return name
 
 
@@ -514,11 +501,11 @@ def _show(
 
 
 def _lines(workload: Any, cluster_facts: ClusterFacts, settings: Settings) -> Iterator[str]:
+    from webhook.fit.verdict import count_text
     from webhook.model.workload_record import SCHEDULER_LABEL
     from webhook.offline.expected_pods import expected_pods
     from webhook.offline.gang_tree import workload_tree
     from webhook.offline.pictures import gang_picture, tree_lines
-    from webhook.offline.report_summary import counted
     from webhook.offline.translation import translated_objects
     from webhook.offline.yaml_and_json import as_yaml_text
     from webhook.workloads.opted_in_gang import no_gang
@@ -530,7 +517,7 @@ def _lines(workload: Any, cluster_facts: ClusterFacts, settings: Settings) -> It
     if (barred := no_gang(workload)) is not None:
         yield f"no gang of its own: {barred.why}"
     for part in workload.outside_parts:
-        yield f"outside the gang: {part.name}, {counted(part.pods, 'pod')}"
+        yield f"outside the gang: {part.name}, {count_text(part.pods, 'pod')}"
     for expected in expected_pods(workload):
         labels = {key: value for key, value in expected.pod["metadata"]["labels"].items() if key != SCHEDULER_LABEL}
         known_by = ", ".join(f"{key}={value}" for key, value in sorted(labels.items()))

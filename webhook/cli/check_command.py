@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -27,7 +27,6 @@ from webhook.cli.options import (
     Live,
     Scheduler,
     SchemaFiles,
-    assume_release,
     facts_of_options,
     settings_of,
 )
@@ -113,7 +112,6 @@ ShowFixes = Annotated[bool, typer.Option("--diff", help="Print what --fix would 
 
 
 def failure_conditions(fail_on: list[FailOn] | None, *, strict: bool) -> frozenset[FailOn]:
-    """Returns what fails a check: errors always do."""
     return frozenset({FailOn.ERROR, *(fail_on or ()), *([FailOn.UNJUDGED] if strict else [])})
 
 
@@ -177,6 +175,7 @@ def baseline_of(path: Path | None) -> Baseline | None:
     from webhook.offline.report import baseline_from
     from webhook.offline.whole_files import content_of
 
+    no_baseline = "so it is no baseline; write one with --write-baseline"
     try:
         return baseline_from(json.loads(content_of(path).decode()))
     except OSError as error:
@@ -184,19 +183,17 @@ def baseline_of(path: Path | None) -> Baseline | None:
     except json.JSONDecodeError as error:
         raise InputError(str(path), f"is not JSON: {error.msg}", error.lineno, error.colno) from None
     except RecursionError:
-        raise InputError(
-            str(path), "is nested too deeply, so it is no baseline; write one with --write-baseline"
-        ) from None
+        raise InputError(str(path), f"is nested too deeply, {no_baseline}") from None
     except UnicodeDecodeError:
-        raise InputError(str(path), "is not UTF-8, so it is no baseline; write one with --write-baseline") from None
+        raise InputError(str(path), f"is not UTF-8, {no_baseline}") from None
     except ValueError as error:
         raise InputError(str(path), str(error)) from None
 
 
 def write_baseline(path: Path, report: Report) -> None:
     """Writes all findings of a report that no comment suppresses. Raises `InputError`."""
+    from webhook.fit.verdict import count_text
     from webhook.offline.report import baseline_as_json
-    from webhook.offline.report_summary import counted
     from webhook.offline.whole_files import replace_file, require_replaceable
 
     findings = [(entry.place.judgement, entry.finding) for entry in report.findings if entry.suppression is None]
@@ -214,7 +211,7 @@ def write_baseline(path: Path, report: Report) -> None:
         raise InputError(str(path), f"cannot be written: {error.strerror}") from None
     left = sum(finding.fails_closed for _, finding in findings)
     closed = f"; rules that fail closed found {left} more, which no baseline accepts" if left else ""
-    tell(f"wrote {path}: {counted(len(written['findings']), 'finding')}{closed}")
+    tell(f"wrote {path}: {count_text(len(written['findings']), 'finding')}{closed}")
 
 
 # The formats that say what can be fixed.
@@ -222,7 +219,6 @@ WITH_FIXES = frozenset(CheckFormat) - {CheckFormat.JUNIT, CheckFormat.TAP}
 
 
 def print_report(report: Report, options: ReportOptions, output: CheckFormat) -> None:
-    """Prints a report on standard output."""
     if output in {CheckFormat.JSON, CheckFormat.SARIF}:
         from webhook.offline.report_json import report_as_json, sarif
 
@@ -236,12 +232,7 @@ def print_report(report: Report, options: ReportOptions, output: CheckFormat) ->
     elif output is CheckFormat.JUNIT:
         typer.echo(junit(report, options), nl=False)
     else:
-        lines = {
-            CheckFormat.CONCISE: concise,
-            CheckFormat.GITHUB: github,
-            CheckFormat.MARKDOWN: markdown,
-            CheckFormat.TAP: tap,
-        }
+        lines = {"concise": concise, "github": github, "markdown": markdown, "tap": tap}
         _print_lines(lines[output](report, options))
 
 
@@ -253,17 +244,15 @@ def _print_lines(lines: Iterable[object]) -> None:
 
 def _print_text(lines: Iterable[Line]) -> None:
     # Rich takes these variables for a terminal, too. Without one it is not imported.
-    if not sys.stdout.isatty() and not {"FORCE_COLOR", "TTY_COMPATIBLE"} & os.environ.keys():
-        _print_lines(lines)
-        return
-    from webhook.cli.options import console
+    if sys.stdout.isatty() or {"FORCE_COLOR", "TTY_COMPATIBLE"} & os.environ.keys():
+        from webhook.cli.options import console
 
-    out = console()
-    if not out.is_terminal:
-        _print_lines(lines)
-        return
-    for line in lines:
-        _print_line(line, out)
+        out = console()
+        if out.is_terminal:
+            for line in lines:
+                _print_line(line, out)
+            return
+    _print_lines(lines)
 
 
 def _print_line(line: Line, out: Console) -> None:
@@ -286,8 +275,7 @@ def _print_line(line: Line, out: Console) -> None:
         out.print(Text(printable(str(line))))
 
 
-def require_fixable(paths: Sequence[str], output: CheckFormat, *, fix: bool, diff: bool) -> None:
-    """Refuses options and inputs that do not go with --fix or --diff."""
+def require_fixable(paths: list[str], output: CheckFormat, *, fix: bool, diff: bool) -> None:
     if fix and diff:
         raise typer.BadParameter("--fix and --diff exclude each other")
     if fix and "-" in paths:
@@ -301,8 +289,7 @@ def print_diff(report: Report) -> None:
     from webhook.offline.fixed_files import fixed_files
     from webhook.offline.report_summary import last_line
 
-    for file in fixed_files(report):
-        sys.stdout.write("".join(map(_shown, file.diff())))
+    sys.stdout.write("".join(_shown(line) for file in fixed_files(report) for line in file.diff()))
     sys.stdout.flush()
     tell(last_line(report))
 
@@ -316,8 +303,8 @@ def _shown(line: str) -> str:
 
 def write_fixes(report: Report) -> bool:
     """Writes the edits of a report, tells which, and returns whether there were any. Raises `InputError`."""
+    from webhook.fit.verdict import count_text
     from webhook.offline.fixed_files import fixed_files
-    from webhook.offline.report_summary import counted
 
     files = fixed_files(report)
     for file in files:
@@ -329,8 +316,8 @@ def write_fixes(report: Report) -> bool:
             for change in fix.changes:
                 print(f"    {printable(change_line(change, 'was'))}", file=sys.stderr)
         if others:
-            links = "hard link" if others == 1 else "hard links"
-            tell(f"{file.name}: {counted(others, 'other name')} of this file ({links}) kept the old content")
+            links = f"{count_text(others, 'other name')} of this file (hard link{'' if others == 1 else 's'})"
+            tell(f"{file.name}: {links} kept the old content")
     return bool(files)
 
 
@@ -398,9 +385,7 @@ def check(  # noqa: PLR0913 - one parameter for each option
     if fix or diff:
         require_fixable(paths, output, fix=fix, diff=diff)
     settings = settings_of(config, scheduler)
-    cluster_facts = assume_release(
-        kubernetes, facts_of_options(facts, settings, kubeconfig, context, live=live), settings
-    )
+    cluster_facts = facts_of_options(facts, settings, kubeconfig, context, kubernetes, live=live)
     selection = selection_of(select, ignore)
     if write_to is not None and baseline is not None:
         raise typer.BadParameter("--baseline and --write-baseline exclude each other")

@@ -33,13 +33,16 @@ _OF_TYPER = frozenset({"help", "install_completion", "show_completion"})
 
 class _Command(TyperCommand):
     def get_params(self, ctx: Any) -> Any:
-        """Returns the parameters."""
         return _plain_flags(super().get_params(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parses the arguments of the command. Raises `typer.BadParameter`."""
         if ctx.find_root().params.get("require_config"):
-            _require_no_file_as_option(args)
+            # pre-commit and shells put the names of files behind the options, and an author may add the file
+            # `--config=mine.yaml`.
+            for word in takewhile(lambda word: word != "--", args):
+                if word.startswith("-") and word != "-" and os.path.lexists(word):
+                    why = f"{word!r} is an option, and a file here; rename it, or write -- before all files"
+                    raise typer.BadParameter(why)
         with _plain_mistakes():
             return super().parse_args(ctx, args)
 
@@ -52,17 +55,14 @@ class CommandGroup(TyperGroup):
     """A command with commands below it."""
 
     def get_params(self, ctx: Any) -> Any:
-        """Returns the parameters."""
         return _plain_flags(super().get_params(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parses the options before a subcommand. Raises `typer.BadParameter`."""
         with _plain_mistakes():
             return super().parse_args(ctx, args)
 
 
 def use_own_classes(app: typer.Typer) -> None:
-    """Lets all commands below `app` be of these classes."""
     for command in app.registered_commands:
         command.cls = _Command
     for group in app.registered_groups:
@@ -71,31 +71,17 @@ def use_own_classes(app: typer.Typer) -> None:
             use_own_classes(group.typer_instance)
 
 
-def _require_no_file_as_option(args: list[str]) -> None:
-    """Refuses a file name that would be read as an option. pre-commit and shells put the names of files behind the
-    options, and an author may add the file `--config=mine.yaml`.
-    """
-    for word in takewhile(lambda word: word != "--", args):
-        if word.startswith("-") and word != "-" and os.path.lexists(word):
-            raise typer.BadParameter(f"{word!r} is an option, and a file here; rename it, or write -- before all files")
-
-
 @contextmanager
 def _plain_mistakes() -> Iterator[None]:
     try:
         yield
     except typer.BadParameter as error:
-        error.message = plain_message(error.message)
+        # Typer's message about a wrong value, in our words and with the likely value.
+        if (match := _WRONG_CHOICE.fullmatch(error.message)) is not None:
+            choices = re.findall(r"'([^']*)'", match["known"])
+            likely = meant(match["word"], choices)
+            error.message = f"{match['word']!r} is not one of {', '.join(choices)}{likely}"
         raise
-
-
-def plain_message(message: str) -> str:
-    """Returns Typer's message about a wrong value in our words, with the likely value."""
-    match = _WRONG_CHOICE.fullmatch(message)
-    if match is None:
-        return message
-    choices = re.findall(r"'([^']*)'", match["known"])
-    return f"{match['word']!r} is not one of {', '.join(choices)}{meant(match['word'], choices)}"
 
 
 def _plain_flags(parameters: Any) -> Any:
@@ -115,7 +101,7 @@ INSTALL = "Install: configuration and manifests"
 
 
 class CommandEntry(NamedTuple):
-    """The module of a command, its function or Typer there, its task, and its line in the help."""
+    """The module of a command in this package, its function or Typer there, its task, and its line in the help."""
 
     module: str
     attribute: str
@@ -125,13 +111,13 @@ class CommandEntry(NamedTuple):
 
 COMMANDS: Mapping[str, CommandEntry] = {
     "check": CommandEntry(
-        "webhook.cli.check_command",
+        "check_command",
         "check",
         AUTHOR,
         "Judge manifests as the webhook would, without a cluster, or with the facts of one.",
     ),
     "explain": CommandEntry(
-        "webhook.cli.author_commands",
+        "author_commands",
         "explain",
         AUTHOR,
         "Show which schedulers could run a workload, what stops each of the others, and the smallest edit that would "
@@ -139,85 +125,83 @@ COMMANDS: Mapping[str, CommandEntry] = {
         "LeaderWorkerSet in a cluster: why it does not start.",
     ),
     "fit": CommandEntry(
-        "webhook.cli.author_commands",
+        "author_commands",
         "fit",
         AUTHOR,
         "Say whether the gangs of a workload can ever start, and whether there is room for them now.",
     ),
     "render": CommandEntry(
-        "webhook.cli.author_commands",
+        "author_commands",
         "render",
         AUTHOR,
         "Print what a workload would get: its gang objects and one stamped pod for each gang.",
     ),
     "rules": CommandEntry(
-        "webhook.cli.author_commands",
+        "author_commands",
         "rules",
         AUTHOR,
         "List the rules, or show one with its reason, its source and its examples.",
     ),
     "facts": CommandEntry(
-        "webhook.cli.author_commands",
+        "author_commands",
         "facts",
         AUTHOR,
         "Write what rules may ask about in a cluster into a folder, for `--facts` of `check`, `explain`, `fit`, "
         "`render` and `serve`.",
     ),
     "doctor": CommandEntry(
-        "webhook.cli.operations_commands",
+        "operations_commands",
         "doctor",
         OPERATE,
         "Check the installation in a cluster: what is wrong, why it matters and what to do.",
     ),
     "audit": CommandEntry(
-        "webhook.cli.operations_commands",
+        "operations_commands",
         "audit",
         OPERATE,
         "Judge what a cluster stores, by today's rules and configuration, as if it were created now.",
     ),
     "upgrade-plan": CommandEntry(
-        "webhook.cli.operations_commands",
+        "operations_commands",
         "upgrade_plan",
         OPERATE,
         "Show what an upgrade of Grove, Kubernetes or a scheduler means for the living gangs of a cluster, "
         "and what to do before, in which order.",
     ),
     "serve": CommandEntry(
-        "webhook.cli.process_commands",
+        "process_commands",
         "serve",
         RUN,
         "Serve the webhook over TLS, following a cluster, or alone with --standalone.",
     ),
     "reconcile": CommandEntry(
-        "webhook.cli.process_commands",
+        "process_commands",
         "reconcile",
         RUN,
         "Keep the schedulers' gang objects up to date with Grove's PodGangs, and with Jobs, JobSets and "
         "LeaderWorkerSets.",
     ),
     "metrics": CommandEntry(
-        "webhook.cli.process_commands",
+        "process_commands",
         "metrics",
         RUN,
         "List the metrics of the server and of the reconciler, with their labels and the values that these can have.",
     ),
     "gangs": CommandEntry(
-        "webhook.cli.gangs_command",
+        "gangs_command",
         "gangs_app",
         OPERATE,
         "Show the gangs of a cluster: how many of the pods that a gang needs to start are on nodes, and why it does "
         "not start.",
     ),
-    "certs": CommandEntry("webhook.cli.certs_command", "certs_app", OPERATE, "Certificates."),
-    "config": CommandEntry("webhook.cli.config_command", "config_app", INSTALL, "The configuration file."),
+    "certs": CommandEntry("certs_command", "certs_app", OPERATE, "Certificates."),
+    "config": CommandEntry("config_command", "config_app", INSTALL, "The configuration file."),
     "manifests": CommandEntry(
-        "webhook.cli.manifests_command", "manifests_app", INSTALL, "The objects that a cluster needs, as manifests."
+        "manifests_command", "manifests_app", INSTALL, "The objects that a cluster needs, as manifests."
     ),
-    "schema": CommandEntry(
-        "webhook.cli.check_command", "schema_app", AUTHOR, "Print the JSON Schemas of what Rollcall prints."
-    ),
+    "schema": CommandEntry("check_command", "schema_app", AUTHOR, "Print the JSON Schemas of what Rollcall prints."),
     "shapes": CommandEntry(
-        "webhook.cli.author_commands", "shapes_app", AUTHOR, "Kinds of workloads that are declared by WorkloadShapes."
+        "author_commands", "shapes_app", AUTHOR, "Kinds of workloads that are declared by WorkloadShapes."
     ),
 }
 
@@ -231,7 +215,7 @@ class Commands(Mapping[str, AnyCommand]):
 
     def __getitem__(self, name: str) -> AnyCommand:
         if name not in self._built:
-            self._built[name] = _built(name, self._table[name])
+            self._built[name] = _built_command(name, self._table[name])
         return self._built[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -241,8 +225,8 @@ class Commands(Mapping[str, AnyCommand]):
         return len(self._table)
 
 
-def _built(name: str, entry: CommandEntry) -> AnyCommand:
-    declared = getattr(import_module(entry.module), entry.attribute)
+def _built_command(name: str, entry: CommandEntry) -> AnyCommand:
+    declared = getattr(import_module(f"webhook.cli.{entry.module}"), entry.attribute)
     parent = typer.Typer(rich_markup_mode="markdown")
     if isinstance(declared, typer.Typer):
         parent.add_typer(declared, name=name, rich_help_panel=entry.panel)
@@ -262,16 +246,13 @@ class RootCommand(CommandGroup):
         self.commands = Commands(COMMANDS)  # type: ignore[assignment]
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Returns the names of the commands."""
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> AnyCommand | None:
-        """Returns what help and completion show of a command."""
         entry = COMMANDS.get(cmd_name)
         return None if entry is None else Listed(cmd_name, help=entry.help, rich_help_panel=entry.panel)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, AnyCommand | None, list[str]]:
-        """Returns the command that is called, imported."""
         name, _, rest = super().resolve_command(ctx, args)
         return name, None if name is None else self.commands[name], rest
 

@@ -55,10 +55,8 @@ def init(
     backends = installed_backends()
     for name in scheduler:
         if name not in backends:
-            raise typer.BadParameter(
-                f"--scheduler {name}: is not a scheduler with a backend (allowed: {', '.join(backends)})"
-                f"{meant(name, backends)}"
-            )
+            why = f"is not a scheduler with a backend (allowed: {', '.join(backends)}){meant(name, backends)}"
+            raise typer.BadParameter(f"--scheduler {name}: {why}")
     schema = out.parent / SCHEMA_FILE
     contents = {out: first_configuration(scheduler, SCHEMA_FILE), schema: as_json_text(published_schema()) + "\n"}
     for file, content in contents.items():
@@ -119,11 +117,9 @@ def show(
     - `rollcall config show --installed --context prod`
     """
     if installed:
-        from webhook.cli.options import connected, installed_in
-
         if config is not None:
             raise typer.BadParameter("--config and --installed exclude each other")
-        settings, unknown = installed_in(connected(kubeconfig, context), namespace)
+        settings, unknown = options.installed_in(options.connected(kubeconfig, context), namespace)
         if unknown:
             raise FactsUnavailable(f"the installed configuration is not known: {unknown}")
         _print(settings)

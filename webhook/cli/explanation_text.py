@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -25,10 +25,9 @@ from webhook.config.settings import Settings
 from webhook.errors import InputError, ReviewError, TooLarge
 from webhook.fit.verdict import FitAnswer as Verdict
 from webhook.model.facts import ClusterFacts
-from webhook.model.fields import FieldPath
 from webhook.model.findings import Action, Finding, printable, shown
 from webhook.offline.explanation import Edit, Explanation, SchedulerView, explain_document
-from webhook.offline.fit_report import fit_sentence, worst_of
+from webhook.offline.fit_report import fit_sentence, worst_answer
 from webhook.offline.group_forest import JudgedTree, trees_in
 from webhook.offline.judgement import Judgement, name_judgements
 from webhook.offline.manifests import Document
@@ -60,8 +59,6 @@ _LEGEND = {
     _OTHERS: "errors or warnings about what no word of this table names",
 }
 _HEAD = ("scheduler", "as written", "what it does not get")
-# A column of its own, only where nodes are known.
-_FITS = "fits"
 _FIT_CELLS = {Verdict.NEVER: ("never", "bold red"), Verdict.FITS: ("yes", "green"), Verdict.UNKNOWN: ("?", "cyan")}
 _INDENT = 4
 # A table that is not on a terminal must fit one.
@@ -70,50 +67,39 @@ _GAP = 2
 _FIT_WIDTH = len("never") + _GAP
 
 
-def print_matrix(explanation: Explanation, out: Console) -> None:
-    """Prints what the workload asks for, the row of each scheduler, and the meaning of the words that need one."""
-    for line in _lines(explanation, out):
-        line.rstrip()
-        out.print(Text(" " * _INDENT) + line if line.plain else line, soft_wrap=True)
-
-
 def _lines(explanation: Explanation, out: Console) -> Iterator[Text]:
     width = (out.width if out.is_terminal else _WIDTH) - _INDENT
     uses = Text(", ".join(str(use) for use in explanation.uses or ()) or "nothing special")
     yield from _wrapped_beside(Text("asks for  ", "dim"), uses, width, out)
     yield Text()
-    first = max(len(cell) for cell in (_HEAD[0], *(view.scheduler for view in explanation.views))) + _GAP
-    second = (
-        max(len(cell) for cell in (_HEAD[1], *(_SHORT[view.opinion.answer][0] for view in explanation.views))) + _GAP
-    )
+    first = max(map(len, (_HEAD[0], *(view.scheduler for view in explanation.views)))) + _GAP
+    second = max(map(len, (_HEAD[1], *(_SHORT[view.opinion.answer][0] for view in explanation.views)))) + _GAP
     fits = any(view.fits for view in explanation.views)
-    third = _FITS.ljust(_FIT_WIDTH) if fits else ""
+    # A column of its own, only where nodes are known.
+    third = "fits".ljust(_FIT_WIDTH) if fits else ""
     yield Text(_HEAD[0].ljust(first) + _HEAD[1].ljust(second) + third + _HEAD[2], "dim")
+    words: set[str] = set()
     for view in explanation.views:
         word, style = _SHORT[view.opinion.answer]
         row = Text.assemble((view.scheduler.ljust(first), "bold"), (word.ljust(second), style))
         if fits:
-            worst = worst_of(view.fits)
-            fit, fit_style = ("-", "dim") if worst is None else _FIT_CELLS[worst.verdict.answer]
+            worst = worst_answer(view.fits)
+            fit, fit_style = ("-", "dim") if worst is None else _FIT_CELLS[worst]
             row.append(fit.ljust(_FIT_WIDTH), fit_style)
-        for line in _exceptions(view) or (Text(),):
+        cells = _cells(view)
+        words |= {word, *cells, *cells.values()}
+        for line in _exceptions(cells) or (Text(),):
             yield from _wrapped_beside(row, line, width, out)
             row = Text(" " * len(row))
-    legend = {word: _LEGEND[word] for word in _LEGEND if word in _used(explanation.views)}
+    legend = {word: meaning for word, meaning in _LEGEND.items() if word in words}
     if legend:
         yield Text()
     for word, meaning in legend.items():
         yield Text(f"{word}: {meaning}", "dim")
 
 
-def _used(views: Iterable[SchedulerView]) -> set[str]:
-    cells = {word for view in views for cell in _cells(view).items() for word in cell}
-    return cells | {_SHORT[view.opinion.answer][0] for view in views}
-
-
-def _exceptions(view: SchedulerView) -> list[Text]:
+def _exceptions(cells: dict[str, str]) -> list[Text]:
     """Returns the capabilities that are not a plain yes, a text for each word."""
-    cells = _cells(view)
     groups = [(word, [name for name, cell in cells.items() if cell == word]) for word in _WORDS]
     return [Text.assemble((f"{word}: ", _WORDS[word]), ", ".join(names)) for word, names in groups if names]
 
@@ -141,17 +127,13 @@ _ANSWERS = {
     OpinionAnswer.REFUSED: ("refused", "bold red"),
     OpinionAnswer.UNKNOWN: ("not known", "cyan"),
 }
-_VALUE_MISSING = "the edit needs a value that only you know"
-_NOT_FOUND = "no small edit was found"
 
 
 def print_head(place: Position, title: str, out: Console) -> None:
-    """Prints the line above what is said of one object."""
     out.print(Text(printable(f"{place}: {title}"), "bold"))
 
 
 def print_explanation(place: Position, explanation: Explanation, out: Console) -> None:
-    """Prints the explanation of one workload."""
     print_head(place, f"{explanation.kind} {explanation.namespace}/{explanation.name}", out)
     if explanation.choice.scheduler:
         say(out, 1, f"scheduler {explanation.choice.scheduler}, {explanation.chosen_by}")
@@ -161,28 +143,16 @@ def print_explanation(place: Position, explanation: Explanation, out: Console) -
         _finding(problem, out, 1)
     if explanation.views:
         out.print()
-        print_matrix(explanation, out)
+        for line in _lines(explanation, out):
+            line.rstrip()
+            out.print(Text(" " * _INDENT) + line if line.plain else line, soft_wrap=True)
         for view in explanation.views:
             out.print()
             _view(view, explanation.choice.scheduler, out, edited=explanation.kind == "PodCliqueSet")
     if explanation.tree is not None:
         out.print()
-        for line_of_tree in tree_lines(gang_picture(explanation.tree)):
-            say(out, 1, line_of_tree)
-    out.print()
-
-
-def print_names(place: Position, judgement: Judgement, out: Console) -> None:
-    """Prints what is wrong with the names in an object that is not explained."""
-    print_head(
-        place,
-        f"{judgement.kind} {judgement.namespace}/{judgement.name}"
-        if judgement.namespace
-        else f"{judgement.kind} {judgement.name}",
-        out,
-    )
-    for problem in judgement.verdict.findings:
-        _finding(problem, out, 1)
+        for branch in tree_lines(gang_picture(explanation.tree)):
+            say(out, 1, branch)
     out.print()
 
 
@@ -220,7 +190,8 @@ def _view(view: SchedulerView, chosen: str, out: Console, *, edited: bool) -> No
     elif edited and opinion.answer is OpinionAnswer.REFUSED:
         # Only the author knows a missing value for which the facts offer none.
         valueless = any(denial.value is None and not denial.instead for denial in opinion.denials)
-        say(out, 2, f"{_VALUE_MISSING if valueless else _NOT_FOUND}; see what to do above")
+        why = "the edit needs a value that only you know" if valueless else "no small edit was found"
+        say(out, 2, f"{why}; see what to do above")
 
 
 def _honour(honour: Honour, out: Console) -> None:
@@ -290,17 +261,18 @@ def print_row(row: Sequence[str], widths: Sequence[int], styles: Mapping[int, st
 
 
 _CODES = {Standing.CAN: CLEAN, Standing.CANNOT: REFUSED, Standing.UNKNOWN: NOT_EVALUATED}
-_TREE_ANSWERS = {Standing.CAN: ("can start", "green"), Standing.CANNOT: ("can never start", "bold red")}
-_NOT_TOLD = ("not known whether it can start", "cyan")
+_TREE_ANSWERS = {
+    Standing.CAN: ("can start", "green"),
+    Standing.CANNOT: ("can never start", "bold red"),
+    Standing.UNKNOWN: ("not known whether it can start", "cyan"),
+}
 # The first causes are printed: the later ones often follow from them.
 _MOST_CAUSES = 5
 
 
 def print_tree(judged_tree: JudgedTree, out: Console) -> None:
-    """Prints the explanation of one tree."""
     print_head(judged_tree.place, f"{judged_tree.tree.kind} {judged_tree.tree.full_name}", out)
-    answer, style = _TREE_ANSWERS.get(judged_tree.verdict.standing, _NOT_TOLD)
-    lead = Text.assemble("    ", (answer, style))
+    lead = Text.assemble("    ", _TREE_ANSWERS[judged_tree.verdict.standing])
     first, *others = [str(cause) for cause in judged_tree.verdict.causes] or [""]
     if judged_tree.verdict.standing is Standing.UNKNOWN:
         first = judged_tree.missing_facts
@@ -324,36 +296,9 @@ _ANSWER_CODES = {
 }
 
 
-class ExplainedDocument(NamedTuple):
-    """An explanation, and the place of its workload."""
-
-    document: Document
-    at: FieldPath
-    explanation: Explanation
-
-    @property
-    def place(self) -> Position:
-        """The position of the workload."""
-        return position_in(self.document, self.at)
-
-
-class MisnamedObject(NamedTuple):
-    """An object that is not explained, with what is wrong with the names in it."""
-
-    document: Document
-    judgement: Judgement
-
-    @property
-    def place(self) -> Position:
-        """The position of the object."""
-        return position_in(self.document, self.judgement.at)
-
-    def as_json(self) -> list[dict[str, Any]]:
-        """Returns the findings as plain JSON values."""
-        judged = self.judgement
-        identity = {"kind": judged.kind, "namespace": judged.namespace, "name": judged.name}
-        place = {"object": identity, **self.place.as_json()}
-        return [finding_as_json(finding) | place for finding in judged.verdict.findings]
+# The places of explained workloads, and of objects that are not explained although names in them are wrong.
+_Explanations = list[tuple[Position, Explanation]]
+_Misnamed = list[tuple[Position, Judgement]]
 
 
 def print_explanations(
@@ -363,25 +308,26 @@ def print_explanations(
     worlds = Worlds(cluster_facts, documents, settings.kinds)
     for remark in worlds.remarks:
         tell(str(remark))
-    explained_documents: list[ExplainedDocument] = []
-    others: list[MisnamedObject] = []
+    explanations: _Explanations = []
+    misnamed: _Misnamed = []
     for document in documents:
         cluster_facts = worlds.facts_for(document)
         try:
             explained = list(explain_document(document.manifest, cluster_facts, settings, MACHINE_CLOCK.now()))
         except (ReviewError, TooLarge) as error:
             raise InputError(document.source, str(error), document.line, 1) from None
-        explained_documents += [ExplainedDocument(document, entry.at, entry.explanation) for entry in explained]
-        places = {entry.at for entry in explained}
-        every = name_judgements(document.manifest, cluster_facts, settings)
-        others += [MisnamedObject(document, judgement) for judgement in every if judgement.at not in places]
+        explanations += [(position_in(document, at), explanation) for at, explanation in explained]
+        places = {at for at, _ in explained}
+        for judgement in name_judgements(document.manifest, cluster_facts, settings):
+            if judgement.at not in places:
+                misnamed.append((position_in(document, judgement.at), judgement))
     trees = trees_in(documents)
-    _print(explained_documents, trees, others, output, config)
-    if not explained_documents and not trees:
+    _print(explanations, trees, misnamed, output, config)
+    if not explanations and not trees:
         tell("nothing to explain: no workload, and no gang object")
         return UNREADABLE
     codes = {
-        *(_code_of(document.explanation) for document in explained_documents),
+        *(_code_of(explanation) for _, explanation in explanations),
         *(_CODES[judged_tree.verdict.standing] for judged_tree in trees),
     }
     # A refusal is certain, even if other facts are unknown.
@@ -397,48 +343,41 @@ def _code_of(explanation: Explanation) -> int:
 
 
 def _print(
-    explained_documents: list[ExplainedDocument],
-    trees: list[JudgedTree],
-    misnamed_objects: list[MisnamedObject],
-    output: Picture,
-    config: Path | None,
+    explanations: _Explanations, trees: list[JudgedTree], misnamed: _Misnamed, output: Picture, config: Path | None
 ) -> None:
     assumed = [_ASSUMED] if config is None else []
-    boxes = [
-        gang_picture(document.explanation.tree)
-        for document in explained_documents
-        if document.explanation.tree is not None
-    ]
+    boxes = [gang_picture(explanation.tree) for _, explanation in explanations if explanation.tree is not None]
     boxes += [group_picture(judged_tree.tree) for judged_tree in trees]
     if output is Picture.JSON:
-        typer.echo(
-            as_json_text(
-                _json(explained_documents, trees, misnamed_objects, assumed) | {"configuration": config and str(config)}
-            )
-        )
+        whole = {
+            "workloads": [explanation.as_json() | place._asdict() for place, explanation in explanations],
+            "trees": [tree.as_json() for tree in trees],
+            "otherObjects": [entry for place, judgement in misnamed for entry in _misnamed_as_json(place, judgement)],
+            "assumed": assumed,
+            "configuration": config and str(config),
+        }
+        typer.echo(as_json_text(whole))
     elif output is Picture.MERMAID:
         typer.echo(flowchart(boxes), nl=False)
     elif output is Picture.SVG:
         typer.echo(drawing(boxes), nl=False)
     else:
         out = console()
-        for other in misnamed_objects:
-            print_names(other.place, other.judgement, out)
-        for document in explained_documents:
-            print_explanation(document.place, document.explanation, out)
+        for place, judgement in misnamed:
+            title = f"{judgement.kind} {f'{judgement.namespace}/' if judgement.namespace else ''}{judgement.name}"
+            print_head(place, title, out)
+            for problem in judgement.verdict.findings:
+                _finding(problem, out, 1)
+            out.print()
+        for place, explanation in explanations:
+            print_explanation(place, explanation, out)
         for tree in trees:
             print_tree(tree, out)
-        for note in assumed if explained_documents else []:
+        for note in assumed if explanations else []:
             out.print(note, style="dim")
 
 
-def _json(
-    explained_documents: list[ExplainedDocument],
-    trees: list[JudgedTree],
-    misnamed_objects: list[MisnamedObject],
-    assumed: list[str],
-) -> dict[str, Any]:
-    workloads = [document.explanation.as_json() | document.place.as_json() for document in explained_documents]
-    others = [entry for misnamed_object in misnamed_objects for entry in misnamed_object.as_json()]
-    trees_found = [tree.as_json() for tree in trees]
-    return {"workloads": workloads, "trees": trees_found, "otherObjects": others, "assumed": assumed}
+def _misnamed_as_json(place: Position, judgement: Judgement) -> Iterator[dict[str, Any]]:
+    identity = {"kind": judgement.kind, "namespace": judgement.namespace, "name": judgement.name}
+    for finding in judgement.verdict.findings:
+        yield finding_as_json(finding) | {"object": identity, **place._asdict()}

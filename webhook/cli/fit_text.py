@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -32,35 +32,23 @@ from webhook.model.projections import POD_CLIQUE_SETS, POD_GANGS, Resource
 from webhook.offline import fit_report
 from webhook.offline.fact_files import FactRemark
 from webhook.offline.judgement import kind_of, objects_in
-from webhook.offline.manifests import Document
+from webhook.offline.manifests import Document, document_of
 from webhook.offline.pictures import drawing, fit_picture, flowchart, tree_lines
-from webhook.offline.positions import Lines, Root
 from webhook.offline.report import Position, position_in
 from webhook.offline.report_schemas import FIT_VERSION
 from webhook.offline.worlds import Worlds
 
 if TYPE_CHECKING:
     from webhook.cluster.access import Access
-    from webhook.cluster.client import Client
-    from webhook.model.reading import Manifest
 
-_SETS = POD_CLIQUE_SETS.resource
 # The kinds that have gangs, by their kubectl names.
 KINDS = {
-    "podgang": POD_GANGS.resource,
-    "podgangs": POD_GANGS.resource,
-    "pcs": _SETS,
-    "podcliqueset": _SETS,
-    "podcliquesets": _SETS,
-    "job": JOBS,
-    "jobs": JOBS,
-    "jobset": JOB_SETS,
-    "jobsets": JOB_SETS,
-    "lws": LEADER_WORKER_SETS,
-    "leaderworkerset": LEADER_WORKER_SETS,
-    "leaderworkersets": LEADER_WORKER_SETS,
-    "trainjob": TRAIN_JOBS,
-    "trainjobs": TRAIN_JOBS,
+    **dict.fromkeys(("podgang", "podgangs"), POD_GANGS.resource),
+    **dict.fromkeys(("pcs", "podcliqueset", "podcliquesets"), POD_CLIQUE_SETS.resource),
+    **dict.fromkeys(("job", "jobs"), JOBS),
+    **dict.fromkeys(("jobset", "jobsets"), JOB_SETS),
+    **dict.fromkeys(("lws", "leaderworkerset", "leaderworkersets"), LEADER_WORKER_SETS),
+    **dict.fromkeys(("trainjob", "trainjobs"), TRAIN_JOBS),
 }
 _SHOWN = ("podgang", "pcs", "job", "jobset", "lws", "trainjob")
 # With or without the API group, as `kubectl -o name` prints it.
@@ -114,11 +102,12 @@ async def _documents(references: Sequence[ObjectReference], namespace: str, acce
             raw = (await client.get(read(reference.resource, reference.name, namespace))).content
             api = reference.resource.api
             typed = {"apiVersion": f"{api.group}/{api.version}".lstrip("/"), "kind": api.kind, **raw}
-            documents.append(_document(reference.argument, typed))
+            documents.append(document_of(typed, reference.argument))
             if reference.resource == POD_GANGS.resource:
-                documents += [
-                    _document(reference.argument, pod) async for pod in _pods_of(client, namespace, reference.name)
-                ]
+                selector = {"labelSelector": f"{grove.LABEL_PODGANG}={reference.name}"}
+                async for raw in client.items(PODS, namespace=namespace, selector=selector):
+                    pod = {"apiVersion": "v1", "kind": PODS.api.kind, **raw}
+                    documents.append(document_of(pod, reference.argument))
     except NotFound:
         raise InputError(
             reference.argument, f"there is no {reference.resource.api.kind} {namespace}/{reference.name}"
@@ -128,16 +117,6 @@ async def _documents(references: Sequence[ObjectReference], namespace: str, acce
     finally:
         await client.close()
     return documents
-
-
-def _document(source: str, manifest: Manifest) -> Document:
-    return Document(source, manifest, 1, Lines(""), lambda: Root(0, None))
-
-
-async def _pods_of(client: Client, namespace: str, podgang: str) -> AsyncIterator[Manifest]:
-    selector = {"labelSelector": f"{grove.LABEL_PODGANG}={podgang}"}
-    async for raw in client.items(PODS, namespace=namespace, selector=selector):
-        yield {"apiVersion": "v1", "kind": PODS.api.kind, **raw}
 
 
 def add_occupied_room(facts: ClusterFacts, access: Access) -> ClusterFacts:
@@ -159,7 +138,6 @@ _GAP = 2
 
 
 def print_entry(entry: fit_report.FitEntry, out: Console) -> None:
-    """Prints one gang."""
     verdict = entry.verdict
     lead = Text.assemble("    ", (f"gang {printable(entry.gang)}", "bold"), f" ({entry.scheduler})")
     more = f" and {entry.more:,} more like it" if entry.more else ""
@@ -211,15 +189,10 @@ def _print_table(rows: list[tuple[str, ...]], out: Console) -> None:
 
 
 class JudgedDocument(NamedTuple):
-    """What was found in one document."""
+    """One gang, or what is said of a workload, and the position of the workload."""
 
-    document: Document
+    place: Position
     fit: fit_report.DocumentFit
-
-    @property
-    def place(self) -> Position:
-        """The position of the workload."""
-        return position_in(self.document, self.fit.at)
 
 
 def print_fits(
@@ -267,7 +240,7 @@ def judge_documents(documents: list[Document], worlds: Worlds, settings: Setting
                     path, why = fit.broken
                     place = document.position(FieldPath((*fit.at.parts, *path.parts)))
                     raise InputError(document.source, f"{path}: {why}", *place)
-                judged_documents.append(JudgedDocument(document, fit))
+                judged_documents.append(JudgedDocument(position_in(document, fit.at), fit))
         except (ReviewError, TooLarge) as error:
             raise InputError(document.source, str(error), document.line, 1) from None
     return judged_documents
@@ -286,15 +259,15 @@ def _print(judged_documents: list[JudgedDocument], remarks: list[FactRemark], ou
     match output:
         case Picture.JSON:
             gangs = [
-                document.fit.entry.as_json() | document.place.as_json()
+                document.fit.entry.as_json() | document.place._asdict()
                 for document in judged_documents
                 if document.fit.entry is not None
             ]
             notes = [
-                position_in(remark.document, remark.at).as_json() | {"message": remark.message} for remark in remarks
+                position_in(remark.document, remark.at)._asdict() | {"message": remark.message} for remark in remarks
             ]
             notes += [
-                document.place.as_json() | {"message": document.fit.note}
+                document.place._asdict() | {"message": document.fit.note}
                 for document in judged_documents
                 if document.fit.note
             ]
@@ -310,15 +283,15 @@ def _print(judged_documents: list[JudgedDocument], remarks: list[FactRemark], ou
 
 def _left_out(document: JudgedDocument) -> dict[str, Any]:
     kind, namespace, name = document.fit.workload
-    return {"kind": kind, "namespace": namespace, "name": name, **document.place.as_json(), "why": document.fit.note}
+    return {"kind": kind, "namespace": namespace, "name": name, **document.place._asdict(), "why": document.fit.note}
 
 
 def _print_text(judged_documents: list[JudgedDocument]) -> None:
     out = console()
-    before: object = None
+    before: Position | None = None
     for document in judged_documents:
-        if (head := (document.document, document.fit.at)) != before:
-            before = head
+        if document.place != before:
+            before = document.place
             kind, namespace, name = document.fit.workload
             print_head(document.place, f"{kind} {namespace}/{name}", out)
         if document.fit.note:

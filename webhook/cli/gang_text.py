@@ -31,17 +31,6 @@ if TYPE_CHECKING:
     from webhook.gangs.members import GangPod
 
 
-def print_lost_pods(lost: LostMembers, out: Console) -> None:
-    """Prints a line for each lost pod of a gang."""
-    out.print()
-    say(out, 1, f"lost since {lost.loss.since}:")
-    for pod in lost.loss.pods:
-        node = f", from node {pod.node}" if pod.node else ""
-        say(out, 2, f"{pod.name}: {pod.cause.words}{node}, at {pod.at}")
-    if lost.loss.more:
-        say(out, 2, f"{lost.loss.more} whose names are not known")
-
-
 _HEAD = ("NAMESPACE", "GANG", "SCHEDULER", "BOUND", "PODS", "AGE", "HEALTH", "DISRUPTION", "WRITER", "WHY")
 _STYLES = {
     "started": "green",
@@ -68,14 +57,12 @@ class GangTable:
         self._out = out
 
     def print(self, gangs: Sequence[GangHealth]) -> None:
-        """Prints the head and one line for each gang."""
         if gangs:
             print_row(_HEAD, self._widths, dict.fromkeys(range(len(_HEAD)), "dim"), self._out)
         for gang in gangs:
             self.add(gang)
 
     def add(self, gang: GangHealth) -> None:
-        """Prints one more line."""
         print_row(_row(gang, self._clock), self._widths, {_HEAD.index("HEALTH"): _STYLES[gang.state.value]}, self._out)
 
 
@@ -101,7 +88,6 @@ def _why(gang: GangHealth) -> str:
 
 
 def tell_strangers_unknown(look: GangView) -> None:
-    """Says if it is not known which other pods name the groups of some gangs."""
     if look.strangers_unknown:
         tell(f"other pods that name the groups of gangs may be missing here: {look.strangers_unknown}")
 
@@ -119,7 +105,6 @@ def age(created: str, clock: Clock = MACHINE_CLOCK) -> str:
 
 
 def print_gang(gang: GangHealth, pods: Sequence[GangPod], out: Console) -> None:
-    """Prints everything that is known of one gang."""
     several = f", gang {gang.name}" if gang.workload not in {"", gang.name} else ""
     title = f"{gang.kind} {gang.namespace}/{gang.workload or gang.name}{several}: {gang.state.value}"
     out.print(Text(printable(title), "bold"))
@@ -135,15 +120,14 @@ def print_gang(gang: GangHealth, pods: Sequence[GangPod], out: Console) -> None:
     out.print()
     escapes = {escaped_pod.pod.key: escaped_pod for escaped_pod in gang.escaped}
     for member in gang.members:
-        say(
-            out, 1, f"{member.name}: {member.present} present, {member.bound} on nodes, needs {member.minimum} to start"
-        )
+        counts = f"{member.present} present, {member.bound} on nodes, needs {member.minimum} to start"
+        say(out, 1, f"{member.name}: {counts}")
         for pod in pods:
             if pod.podclique == label_value(member.name):
                 escape = escapes.get(pod.key)
                 say(out, 2, f"{pod.name}: {', '.join((*_standing(pod), *((escape.escape.value,) if escape else ())))}")
-    strangers = [pod for pod in pods if pod.podclique not in {label_value(member.name) for member in gang.members}]
-    for pod in strangers:
+    members = {label_value(member.name) for member in gang.members}
+    for pod in (pod for pod in pods if pod.podclique not in members):
         if pod.podclique or pod.key not in escapes:
             say(out, 1, f"{pod.name}: of {pod.podclique or 'no PodClique'}, which is not a member of the {gang.kind}")
         else:
@@ -151,13 +135,23 @@ def print_gang(gang: GangHealth, pods: Sequence[GangPod], out: Console) -> None:
     if gang.further:
         say(out, 1, f"{gang.further} more that name a group of the {gang.kind} and are not its members")
     if gang.lost is not None:
-        print_lost_pods(gang.lost, out)
+        _print_lost_pods(gang.lost, out)
     for obstacle in gang.obstacles:
         out.print()
         out.print(Text.assemble("    ", (obstacle.reason.value, "bold red")))
         say(out, 2, f"why  {obstacle.why}")
         say(out, 2, f"do   {obstacle.remedy}")
     out.print()
+
+
+def _print_lost_pods(lost: LostMembers, out: Console) -> None:
+    out.print()
+    say(out, 1, f"lost since {lost.loss.since}:")
+    for pod in lost.loss.pods:
+        node = f", from node {pod.node}" if pod.node else ""
+        say(out, 2, f"{pod.name}: {pod.cause.words}{node}, at {pod.at}")
+    if lost.loss.more:
+        say(out, 2, f"{lost.loss.more} whose names are not known")
 
 
 def _queues(queued: QueuedAs) -> str:

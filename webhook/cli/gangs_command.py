@@ -56,15 +56,13 @@ def gangs(  # noqa: PLR0913 - one parameter for each option
     - `rollcall gangs -A --lost`
     - `rollcall gangs -A --config rollcall.yaml -o json`
     """
-    from webhook.cli.options import connected, namespace_there, settings_there
-
     if command.invoked_subcommand is not None:
         return
     if lost and (held or watch):
         raise typer.BadParameter("--lost goes with neither --held nor --watch")
-    access = connected(kubeconfig, context)
-    settings = settings_there(config, access)
-    space = namespace_there(namespace, access, everywhere=everywhere)
+    access = options.connected(kubeconfig, context)
+    settings = options.settings_there(config, access)
+    space = options.namespace_there(namespace, access, everywhere=everywhere)
     try:
         asyncio.run(_show(settings, access, _Choice(space, held, lost, watch), output))
     except KeyboardInterrupt:
@@ -82,7 +80,6 @@ class _Choice(NamedTuple):
 
     @property
     def where(self) -> str:
-        """The namespace, in a note."""
         return "" if self.namespace is None else f" in {self.namespace}"
 
 
@@ -165,11 +162,9 @@ def ungate(
     - `rollcall gangs ungate demo-0 -n team-a`
     - `rollcall gangs ungate --all --dry-run`
     """
-    from webhook.cli.options import connected
-
     if every == bool(names):
         raise typer.BadParameter("name the gangs, or give --all")
-    access = connected(kubeconfig, context)
+    access = options.connected(kubeconfig, context)
     space = namespace if every else namespace or access.namespace or "default"
     if asyncio.run(_ungate(access, space, names, dry_run=dry_run)):
         raise typer.Exit(NOT_EVALUATED)
@@ -199,13 +194,10 @@ def remedy(
     - `rollcall gangs remedy demo-0 -n team-a --dry-run`
     - `rollcall gangs remedy jobset/train -n team-a`
     """
-    from webhook.cli.options import connected, settings_there
-
-    access = connected(kubeconfig, context)
+    access = options.connected(kubeconfig, context)
     space = namespace or access.namespace or "default"
-    code = asyncio.run(_remedy(settings_there(config, access), access, space, name, dry_run=dry_run))
-    if code:
-        raise typer.Exit(code)
+    settings = options.settings_there(config, access)
+    raise typer.Exit(asyncio.run(_remedy(settings, access, space, name, dry_run=dry_run)))
 
 
 async def _ungate(access: Access, namespace: str | None, names: list[str] | None, *, dry_run: bool) -> int:
@@ -278,7 +270,6 @@ async def _remedy(settings: Settings, access: Access, namespace: str, name: str,
 
 
 def _gang_named(gangs: list[GangHealth], name: str) -> GangHealth | None:
-    """Returns the gang of that name: of a PodGang, or KIND/NAME."""
     kind, _, plain = name.rpartition("/")
     gang_kind = (kind or "PodGang").lower()
     return next((gang for gang in gangs if gang.name == plain and gang.kind.lower() == gang_kind), None)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -54,11 +55,8 @@ MONITORING_FILES = ("alerts.yaml", "dashboard.yaml", "service-monitor.yaml")
 def chart_files(
     configuration: Manifest, shadows: Mapping[str, Manifest], monitoring: Mapping[str, str]
 ) -> dict[str, str]:
-    """Returns the text of each file by its path.
-
-    `configuration` is the default of the value with that name, and `shadows` has the files of its shadows by their
-    names. `monitoring` has the text of the files
-    for monitoring by their names.
+    """Returns the text of each file by its path. `configuration` is the default of the value with that name; `shadows`
+    and `monitoring` have the files of its shadows and those for monitoring by their names.
     """
     files = {
         path.relative_to(_FOLDER).as_posix(): path.read_text(encoding="utf-8")
@@ -109,24 +107,15 @@ def write(folder: Path, files: dict[str, str]) -> None:
         target = folder / path
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            _refuse_links(folder, target)
+            # Files are written only inside the named folder.
+            for place in takewhile(lambda place: place != folder, (target, *target.parents)):
+                if place.is_symlink():
+                    why = "is a link, and Rollcall does not write through links; remove it, or name its target"
+                    raise InputError(str(place), why)
             target.write_text(text, encoding="utf-8")
         except OSError as error:
             raise InputError(str(target), f"cannot be written: {error.strerror}") from None
         typer.echo(str(target))
-
-
-def _refuse_links(folder: Path, target: Path) -> None:
-    """Raises `InputError` if the file, or a folder below `folder` on its path, is a link: files are written only inside
-    the named folder.
-    """
-    for place in (target, *target.parents):
-        if place == folder:
-            return
-        if place.is_symlink():
-            raise InputError(
-                str(place), "is a link, and Rollcall does not write through links; remove it, or name its target"
-            )
 
 
 def _text(config: Path) -> str:

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from enum import StrEnum
 from ipaddress import ip_network
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
 
 import typer
@@ -63,7 +64,6 @@ def namespace_of(written: str) -> str:
 
 
 def image_of(written: str) -> str:
-    """Returns the image that a person wrote after --image."""
     if not _IMAGE.fullmatch(written):
         raise typer.BadParameter(
             f"{written!r} is not an image, such as registry.example.com/{IMAGE}", param_hint="--image"
@@ -71,38 +71,25 @@ def image_of(written: str) -> str:
     return written
 
 
-def is_reachable(url: str) -> bool:
-    """Returns whether the API server accepts a URL for a webhook."""
-    try:
-        return _URL.fullmatch(url) is not None and urlsplit(url).port != 0
-    except ValueError:
-        return False
-
-
-def service_of(written: str, option: str) -> tuple[str, Address]:
-    """Returns the namespace of a service, and its address."""
+def service_of(written: str) -> tuple[str, Address]:
     from webhook.installation.webhooks import Address
 
     match = _SERVICE.fullmatch(written)
     if match is None or not 0 < int(match[3] or 443) < 2**16:
         why = f"{written!r} is not NAMESPACE/NAME[:PORT], such as rollcall-system/rollcall"
-        raise typer.BadParameter(why, param_hint=option)
+        raise typer.BadParameter(why, param_hint="--service")
     return match[1], Address(match[1], match[2], int(match[3] or 443))
 
 
 def account_of(written: str, option: str) -> tuple[str, str]:
-    """Returns the namespace and the name of a service account."""
     match = _ACCOUNT.fullmatch(written)
     if match is None:
         raise typer.BadParameter(f"{written!r} is not the NAMESPACE/NAME of a service account", param_hint=option)
     return match[1], match[2]
 
 
-def _listening(option: str, what: str) -> typer.models.OptionInfo:
-    option_info: typer.models.OptionInfo = typer.Option(
-        option, min=1, max=65535, metavar="PORT", help=f"Where containers listen {what}."
-    )
-    return option_info
+def _listening(option: str, what: str) -> Any:
+    return typer.Option(option, min=1, max=65535, metavar="PORT", help=f"Where containers listen {what}.")
 
 
 ServingPort = Annotated[int, _listening("--serving-port", "for AdmissionReviews")]
@@ -150,22 +137,19 @@ _PORT_OPTIONS = ["--serving-port", "--next-port", "--health-port", "--reconciler
 def chosen_network(
     ports: Ports, *, host_network: bool, dns_policy: DnsPolicy | None, callers: Iterable[str]
 ) -> Network:
-    """Returns the network of Pods. Raises `typer.BadParameter`."""
     network = Network(ports, host_network, dns_policy, tuple(_peer(caller) for caller in callers))
     if network.problem is not None:
         raise typer.BadParameter(network.problem, param_hint=["--host-network"] if host_network else _PORT_OPTIONS)
     return network
 
 
-def chosen_clients(authority: str | None, names: Iterable[str]) -> ClientCertificates | None:
-    """Returns whose certificates are required of clients. Raises `typer.BadParameter`."""
-    client_names = tuple(names)
+def chosen_clients(authority: str | None, names: Sequence[str]) -> ClientCertificates | None:
     if authority is None:
-        if client_names:
+        if names:
             raise typer.BadParameter("it needs --client-ca", param_hint="--client-name")
         return None
     try:
-        return ClientCertificates.read(authority, client_names)
+        return ClientCertificates.read(authority, tuple(names))
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--client-ca") from None
 
@@ -264,15 +248,11 @@ def webhooks(  # noqa: PLR0913 - one parameter for each option
     """
     from webhook.installation.webhooks import Address, webhook_configurations
 
-    namespace, address = service_of(service, "--service")
+    namespace, address = service_of(service)
     settings = _deciding(configured(config), failure_policy)
     if url is not None:
-        for given_url, option in ((url, "--url"), (next_url or url, "--next-url")):
-            if not is_reachable(given_url):
-                raise typer.BadParameter(
-                    f"{given_url!r} is not an https:// URL of a host and a port, without user, query and fragment",
-                    param_hint=option,
-                )
+        _require_reachable(url, "--url")
+        _require_reachable(next_url or url, "--next-url")
         if settings.certificates.self_managed and next_url is None:
             raise typer.BadParameter("certificates are self-managed, so --url needs it too", param_hint="--next-url")
         address = Address(url=url, next_url=f"{(next_url or '').rstrip('/')}/{NEXT_PATH}")
@@ -383,6 +363,9 @@ def everything_(  # noqa: PLR0913 - one parameter for each option
 
     ports = Ports(serving_port, next_port, health_port, reconciler_port)
     settings = _deciding(configured(config), failure_policy)
+    if cert_manager and settings.certificates.self_managed:
+        why = "the configuration lets the reconciler make the certificates (certificates.mode: selfManaged)"
+        raise typer.BadParameter(why, param_hint="--cert-manager")
     options = Options(
         image=image_of(image),
         namespace=namespace_of(namespace),
@@ -391,7 +374,7 @@ def everything_(  # noqa: PLR0913 - one parameter for each option
         else name_by_content(config.read_text(encoding="utf-8"), shadow_texts(config, settings)),
         replicas=replicas,
         reconciler=_reconciler(settings, reconciler),
-        cert_manager=_cert_manager(settings, cert_manager),
+        cert_manager=cert_manager,
         ca_bundle=_bundle(ca),
         network=chosen_network(ports, host_network=host_network, dns_policy=dns_policy, callers=callers or ()),
         clients=chosen_clients(client_ca, client_name or ()),
@@ -455,6 +438,15 @@ def write(
     write_files(folder, manifest_texts(config, settings, namespace_of(namespace), image_of(image), folder))
 
 
+def _require_reachable(url: str, option: str) -> None:
+    """Raises `typer.BadParameter` for a URL that the API server does not accept for a webhook."""
+    with suppress(ValueError):
+        if _URL.fullmatch(url) and urlsplit(url).port != 0:
+            return
+    why = f"{url!r} is not an https:// URL of a host and a port, without user, query and fragment"
+    raise typer.BadParameter(why, param_hint=option)
+
+
 def _deciding(settings: Settings, without_answer: FailurePolicy | None) -> Settings:
     if without_answer is None:
         return settings
@@ -468,15 +460,6 @@ def _reconciler(settings: Settings, requested: ReconcilerPlace | None) -> Reconc
     if requested is not None and place is not requested:
         raise typer.BadParameter(_KEY_APART, param_hint="--reconciler")
     return place
-
-
-def _cert_manager(settings: Settings, requested: bool) -> bool:
-    if requested and settings.certificates.self_managed:
-        raise typer.BadParameter(
-            "the configuration lets the reconciler make the certificates (certificates.mode: selfManaged)",
-            param_hint="--cert-manager",
-        )
-    return requested
 
 
 def _bundle(ca: Path | None) -> str | None:

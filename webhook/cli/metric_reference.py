@@ -70,7 +70,6 @@ def reference_settings() -> Settings:
 
 
 def metrics_of(settings: Settings) -> dict[str, list[MetricFamily]]:
-    """Returns the metrics that each process exposes with these settings, by name."""
     # No request is sent: all series exist before the first answer.
     nowhere = Access("https://localhost", trusting_system(), lambda: None)
     state = ServerState(settings, NO_FACTS, None)
@@ -83,7 +82,6 @@ def metrics_of(settings: Settings) -> dict[str, list[MetricFamily]]:
 
 
 def families(registry: CollectorRegistry) -> list[MetricFamily]:
-    """Returns the metrics of a registry, by name."""
     metric_families = []
     for metric in registry.collect():
         values: dict[str, dict[str, None]] = {}
@@ -100,7 +98,6 @@ def families(registry: CollectorRegistry) -> list[MetricFamily]:
 
 
 def reference(processes: Mapping[str, Iterable[MetricFamily]]) -> str:
-    """Returns the page."""
     lines = [_HEAD]
     for process, metric_families in processes.items():
         lines += [f"## {process}", "", "| metric | type | labels | what it is |", "|---|---|---|---|"]

@@ -166,21 +166,15 @@ def audit(  # noqa: PLR0913 - one parameter for each option
         settings.append(new)
     shows = sys.stderr.isatty() if progress is None else progress
     audited = asyncio.run(_audited(access, settings, space, selection, shows=shows))
-    _print_audit(audited, fails_on, output, _comparison(as_scheduler, config))
+    compared_with = [] if as_scheduler is None else [f"as {as_scheduler}"]
+    compared_with += [] if config is None else [f"with {config}"]
+    _print_audit(audited, fails_on, output, " ".join(compared_with))
     if fails(audited, failure_conditions(None, strict=False)):
         raise typer.Exit(REFUSED)
     if not audited.complete:
         raise typer.Exit(NOT_EVALUATED)
     if fails(audited, fails_on):
         raise typer.Exit(REFUSED)
-
-
-def _comparison(scheduler: str | None, config: Path | None) -> str:
-    """Returns in words what today is compared with."""
-    words = [] if scheduler is None else [f"as {scheduler}"]
-    if config is not None:
-        words.append(f"with {config}")
-    return " ".join(words)
 
 
 async def _audited(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from inspect import cleandoc
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -15,8 +14,9 @@ from rich.text import Text
 
 from webhook.cli.explanation_text import column_widths, print_row, say
 from webhook.cluster.clock import MACHINE_CLOCK, Clock
+from webhook.fit.verdict import count_text
 from webhook.model.findings import printable
-from webhook.offline.report_summary import counted
+from webhook.offline.report_summary import paragraphs
 from webhook.operations.audit import NOT_JUDGED
 from webhook.operations.audit_forms import LEVELS
 from webhook.operations.diagnosis import Check, DiagnosedProblem, Diagnosis, Severity, examine
@@ -30,10 +30,10 @@ _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE
 
 
 def print_diagnosis(diagnosis: Diagnosis, out: Console) -> None:
-    """Prints the whole diagnosis."""
     for level in Severity:
         for problem in diagnosis.problems_of(level):
-            _print(problem, out)
+            out.print(Text.assemble((level.value, _STYLES[level]), f" {problem.check}"))
+            _fields(out, _symptom_fields(problem))
     for unknown in diagnosis.not_known:
         out.print(Text.assemble(("not known", "cyan"), f" {unknown.check}"))
         _fields(out, [("why", unknown.why)])
@@ -41,21 +41,16 @@ def print_diagnosis(diagnosis: Diagnosis, out: Console) -> None:
 
 
 def summary(diagnosis: Diagnosis) -> str:
-    """Returns one line: how many checks ran, and their results."""
-    counts = [
-        counted(len(diagnosis.problems_of(level)), level.value) for level in Severity if diagnosis.problems_of(level)
-    ]
+    problems = ((level, len(diagnosis.problems_of(level))) for level in Severity)
+    counts = [count_text(number, level.value) for level, number in problems if number]
     if diagnosis.not_known:
         counts.append(f"{len({unknown.check for unknown in diagnosis.not_known})} not known")
-    return ", ".join([counted(len(diagnosis.checks), "check"), *(counts or ["no problems found"])])
+    return ", ".join([count_text(len(diagnosis.checks), "check"), *(counts or ["no problems found"])])
 
 
-def _print(problem: DiagnosedProblem, out: Console) -> None:
+def _symptom_fields(problem: DiagnosedProblem) -> list[tuple[str, str]]:
     symptom = problem.symptom
-    out.print(Text.assemble((problem.level.value, _STYLES[problem.level]), f" {problem.check}"))
-    _fields(
-        out, [("where", symptom.where), ("found", symptom.observation), ("why", symptom.why), ("do", symptom.remedy)]
-    )
+    return [("where", symptom.where), ("found", symptom.observation), ("why", symptom.why), ("do", symptom.remedy)]
 
 
 def _fields(out: Console, fields: list[tuple[str, str]]) -> None:
@@ -93,36 +88,25 @@ own Secrets only the certificates are kept.
 
 
 def reference(checks: Iterable[Check]) -> str:
-    """Returns the page: the checks as a table and one by one."""
     every = tuple(checks)
     lines = [_HEAD, "| check | level | what must hold |", "|---|---|---|"]
-    lines += [f"| [{check.id}](#{check.id.replace('/', '')}) | {check.level} | {_summary(check)} |" for check in every]
+    for check in every:
+        must_hold = paragraphs(check.documentation)[0].partition(". ")[0].partition(": ")[0].rstrip(".")
+        lines.append(f"| [{check.id}](#{check.id.replace('/', '')}) | {check.level} | {must_hold} |")
     for check in every:
         lines += ["", *_section(check)]
     return "\n".join(lines) + "\n"
 
 
-def paragraphs(check: Check) -> list[str]:
-    """Returns the check's documentation as paragraphs of one line each; the last one is its source."""
-    return [" ".join(paragraph.split()) for paragraph in cleandoc(check.documentation).split("\n\n")]
-
-
-def _summary(check: Check) -> str:
-    first = paragraphs(check)[0]
-    return first.partition(". ")[0].partition(": ")[0].rstrip(".")
-
-
 def _section(check: Check) -> Iterator[str]:
     yield f"## {check.id}"
-    for paragraph in paragraphs(check):
+    for paragraph in paragraphs(check.documentation):
         yield ""
         yield paragraph
     yield from ("", "Output:", "", "```text")
     for problem in examine(check.fails(), [check]).problems:
-        symptom = problem.symptom
         yield f"{problem.level} {problem.check}"
-        yield from (f"    where  {symptom.where}", f"    found  {symptom.observation}")
-        yield from (f"    why    {symptom.why}", f"    do     {symptom.remedy}")
+        yield from (f"    {name:<7}{value}" for name, value in _symptom_fields(problem))
     yield "```"
 
 
@@ -142,7 +126,6 @@ class Progress:
         self._shown = 0.0
 
     def show(self, what: str, count: int | None = None) -> None:
-        """Shows that so many objects of a kind were read."""
         line = f"rollcall: {printable(what)}" + ("" if count is None else f": {count} read")
         if not self._terminal:
             if what != self._what:
@@ -153,13 +136,11 @@ class Progress:
         self._what = what
 
     def end(self) -> None:
-        """Removes the line."""
         if self._terminal and self._what:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
 def print_audit(audit: Audit, out: Console, compared_with: str = "") -> None:
-    """Prints the tables and the last line."""
     if audit.new is None or audit.gone is None:
         _print_table(audit.today, out)
         out.print(Text(last_line(audit)))
@@ -173,7 +154,10 @@ def print_audit(audit: Audit, out: Console, compared_with: str = "") -> None:
 
 
 def _print_table(tally: Tally, out: Console) -> None:
-    rows = [_AUDIT_HEAD, *_rows(tally)]
+    rows = [_AUDIT_HEAD]
+    for group, count in tally.ordered():
+        example = printable(f"{count.example}{f' at {count.at}' if count.at else ''}")
+        rows.append((LEVELS[group.action], group.rule, printable(group.namespace or "-"), str(count.objects), example))
     if len(rows) == 1:
         return
     widths = column_widths(rows)
@@ -181,22 +165,9 @@ def _print_table(tally: Tally, out: Console) -> None:
         print_row(row, widths, {0: _AUDIT_STYLES.get(row[0], "dim")}, out)
 
 
-def _rows(tally: Tally) -> Iterator[tuple[str, ...]]:
-    for group, count in tally.ordered():
-        at = f" at {count.at}" if count.at else ""
-        yield (
-            LEVELS[group.action],
-            group.rule,
-            printable(group.namespace or "-"),
-            str(count.objects),
-            printable(f"{count.example}{at}"),
-        )
-
-
 def last_line(audit: Audit) -> str:
-    """Returns how many objects were judged, what was found, and what to do next."""
     tally = audit.today
-    sentence = f"{_judged(audit)}: {', '.join(_totals(tally))}; {counted(tally.refused, 'object')} would be refused"
+    sentence = f"{_judged(audit)}: {', '.join(_totals(tally))}; {count_text(tally.refused, 'object')} would be refused"
     first = next((kept for kept in tally.kept if kept.group.action == "deny"), None)
     if first is None:
         return sentence
@@ -205,29 +176,28 @@ def last_line(audit: Audit) -> str:
 
 
 def compared_line(audit: Audit, compared_with: str) -> str:
-    """Returns what a switch changes."""
     new, gone = audit.new, audit.gone
     if new is None or gone is None or not (new.groups or gone.groups):
         return f"{_judged(audit)}: nothing changes {compared_with}"
-    changes = f"{counted(audit.newly_refused, 'object')} would be refused in addition, {audit.newly_allowed} no longer"
+    changes = (
+        f"{count_text(audit.newly_refused, 'object')} would be refused in addition, {audit.newly_allowed} no longer"
+    )
     return f"{_judged(audit)}: {changes}; new: {', '.join(_totals(new))}; gone: {', '.join(_totals(gone))}"
 
 
 def _judged(audit: Audit) -> str:
     kinds = audit.today.judged
-    if len(kinds) == 1:
-        return f"{counted(kinds.total(), next(iter(kinds)))} judged"
-    return f"{counted(kinds.total(), 'object')} judged"
+    return f"{count_text(kinds.total(), next(iter(kinds)) if len(kinds) == 1 else 'object')} judged"
 
 
 def _totals(tally: Tally) -> Sequence[str]:
-    totals = [counted(tally.total("deny"), "error")]
+    totals = [count_text(tally.total("deny"), "error")]
     if warnings := tally.total("warn"):
-        totals.append(counted(warnings, "warning"))
+        totals.append(count_text(warnings, "warning"))
     if audits := tally.total("audit"):
         totals.append(f"{audits} for audit")
     if missing := tally.total(NOT_JUDGED):
-        totals.append(f"{counted(missing, 'check')} not judged")
+        totals.append(f"{count_text(missing, 'check')} not judged")
     return totals
 
 
@@ -236,7 +206,6 @@ _PLAN_STYLES = {ChangeOutcome.CONTINUES: "green", ChangeOutcome.UNKNOWN: "cyan",
 
 
 def print_plan(plan: UpgradePlan, out: Console) -> None:
-    """Prints the plan."""
     if plan.verdicts:
         rows = [_row(verdict) for verdict in plan.verdicts]
         widths, styled = column_widths((_PLAN_HEAD, *rows)), _PLAN_HEAD.index("OUTCOME")
@@ -256,7 +225,7 @@ def print_plan(plan: UpgradePlan, out: Console) -> None:
         say(out, 1, f"{number}. {step.do}{f' ({step.change})' if step.change else ''}")
     out.print()
     outcomes = ", ".join(f"{number} {outcome}" for outcome, number in reversed(plan.counts.items()) if number)
-    out.print(Text(f"{counted(len(plan.verdicts), 'living gang')}{f': {outcomes}' if outcomes else ''}"))
+    out.print(Text(f"{count_text(len(plan.verdicts), 'living gang')}{f': {outcomes}' if outcomes else ''}"))
 
 
 def _row(verdict: UpgradeVerdict) -> tuple[str, ...]:

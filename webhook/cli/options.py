@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from webhook.offline.manifests import Document
     from webhook.operations.cluster_facts import InstalledSettings
 
-STANDARD_INPUT = "-"
-
 Inputs = Annotated[
     list[str], typer.Argument(metavar="FILE|DIR|-", help="Manifests; `-` is standard input.", show_default=False)
 ]
@@ -178,7 +176,6 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Send each write as a dr
 
 
 def configured(configuration: Path | None) -> Settings:
-    """Returns the settings of a file, or every backend with its defaults."""
     if configuration is None:
         from webhook.config.defaults import default_settings
 
@@ -191,7 +188,6 @@ def configured(configuration: Path | None) -> Settings:
 def settings_of(
     configuration: Path | None, scheduler: str | None = None, generation: GroveGeneration | None = None
 ) -> Settings:
-    """Returns the settings for judging files."""
     return judging_files(configured(configuration), scheduler, generation)
 
 
@@ -205,7 +201,6 @@ def judging_files(settings: Settings, scheduler: str | None, generation: GroveGe
 
 
 def facts_of(paths: Sequence[Path] | None, settings: Settings) -> ClusterFacts:
-    """Returns the facts in the given files and folders."""
     from webhook.offline.fact_files import load_facts
 
     return load_facts(paths or (), settings.kinds)
@@ -347,12 +342,12 @@ def read_inputs(names: Sequence[str]) -> tuple[list[Document], list[InputError]]
 def _read(name: str) -> tuple[list[Document], list[InputError]]:
     from webhook.offline.manifests import files_of, read_file, read_standard_input
 
-    documents: list[Document] = []
-    unreadable: list[InputError] = []
     if not name:
         return [], [InputError("''", "no such file")]
+    documents: list[Document] = []
+    unreadable: list[InputError] = []
     try:
-        paths = [None] if name == STANDARD_INPUT else list(files_of([Path(name)]))
+        paths = [None] if name == "-" else list(files_of([Path(name)]))
     except InputError as error:
         return [], [error]
     for path in paths:
@@ -405,7 +400,6 @@ def known_settings_there(config: Path | None, access: Access) -> Settings:
 
 
 def no_installed_settings(unknown: str) -> str:
-    """Returns the note for a cluster whose configuration is not known."""
     return (
         f"the installed configuration is not known ({unknown}) and there is no --config: every scheduler counts as "
         "enabled"
@@ -425,23 +419,27 @@ Live = Annotated[
 
 
 def facts_of_options(
-    paths: Sequence[Path] | None, settings: Settings, kubeconfig: Path | None, context: str | None, *, live: bool
+    paths: Sequence[Path] | None,
+    settings: Settings,
+    kubeconfig: Path | None,
+    context: str | None,
+    release: KubernetesRelease | None,
+    *,
+    live: bool,
 ) -> ClusterFacts:
-    """Returns the facts in files, or those of the cluster. Raises `InputError`, `AccessError`, `FactsUnavailable`."""
-    if not live:
-        if kubeconfig is not None or context is not None:
-            raise typer.BadParameter("--kubeconfig and --context need --live")
-        return facts_of(paths, settings)
-    if paths:
+    """Returns the facts in files, or those of the cluster, with an assumed release of Kubernetes. Raises `InputError`,
+    `AccessError`, `FactsUnavailable`.
+    """
+    if live and paths:
         raise typer.BadParameter("--live and --facts exclude each other: the cluster knows its own facts")
-
-    return read_cluster_facts(settings, connected(kubeconfig, context))
+    if not live and (kubeconfig is not None or context is not None):
+        raise typer.BadParameter("--kubeconfig and --context need --live")
+    facts = read_cluster_facts(settings, connected(kubeconfig, context)) if live else facts_of(paths, settings)
+    return assume_release(release, facts, settings)
 
 
 def read_cluster_facts(settings: Settings, access: Access) -> ClusterFacts:
     """Returns the facts of a cluster. Raises `FactsUnavailable`."""
-    import asyncio
-
     from webhook.operations.cluster_facts import projections_of, read_cluster
 
     return asyncio.run(read_cluster(access, projections_of(settings))).facts(settings.kinds)

@@ -27,7 +27,6 @@ def as_json_text(value: Any, *, indent: int | None = 2) -> str:
 
 
 def change_line(change: Change, verb: str = "is") -> str:
-    """Returns a change in words."""
     if change.op == "remove":
         return f"remove  {change.path} (it {verb} {_value(change.was)})"
     if change.op == "add":

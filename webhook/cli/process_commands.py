@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -158,17 +159,13 @@ def serve(  # noqa: PLR0913 - one parameter for each option
             ),
         )
 
-    def develop(folder: Path) -> None:
-        development_pair(folder)
-        listen(PairFiles(folder / CERTIFICATE_FILE, folder / KEY_FILE), folder / CA_FILE)
-
     if cert is not None and key is not None:
         listen(PairFiles(cert, key), None)
-    elif certs is not None:
-        develop(certs)
     else:
-        with TemporaryDirectory(prefix="rollcall-") as folder:
-            develop(Path(folder))
+        with TemporaryDirectory(prefix="rollcall-") if certs is None else nullcontext(certs) as folder:
+            place = Path(folder)
+            development_pair(place)
+            listen(PairFiles(place / CERTIFICATE_FILE, place / KEY_FILE), place / CA_FILE)
 
 
 def _require_both(certificate: str, file: Path | None, key: str, key_file: Path | None) -> None:

@@ -16,7 +16,6 @@ from webhook.cli.output import CLEAN, NOT_EVALUATED, REFUSED, as_json_text, tell
 from webhook.cluster.clock import MACHINE_CLOCK
 from webhook.config.settings import Settings
 from webhook.errors import Inexpressible, InputError
-from webhook.model import fields
 from webhook.model.admission_request import Request
 from webhook.model.facts import ClusterFacts
 from webhook.model.fields import ROOT, FieldPath
@@ -26,9 +25,10 @@ from webhook.model.reading import Malformed, Manifest, mapping, text
 from webhook.model.topology_tree import tree_of
 from webhook.model.workload_record import OPTED_OUT
 from webhook.offline.fact_files import add_field_names
-from webhook.offline.judgement import judge, kind_of, profile_of
+from webhook.offline.judgement import judge, kind_of, objects_in, profile_of
 from webhook.offline.manifests import Document
 from webhook.offline.omissions import add_remedies
+from webhook.offline.report import position_in
 from webhook.offline.translation import (
     gang_objects,
     name_scheduler_in_member,
@@ -57,12 +57,9 @@ class RenderedItem(NamedTuple):
     manifest: Manifest
 
     def place(self, path: FieldPath) -> str:
-        """Returns file, line and column of one of its fields."""
-        line, column = self.document.position(FieldPath((*self.at.parts, *path.parts)))
-        return f"{self.document.source}:{line}:{column}"
+        return str(position_in(self.document, FieldPath((*self.at.parts, *path.parts))))
 
     def error(self, why: str) -> InputError:
-        """Returns the error for an object that cannot be read."""
         return InputError(self.document.source, why, *self.document.position(self.at))
 
 
@@ -94,7 +91,10 @@ def print_rendered(
         tell(str(remark))
     objects: list[Rendered] = []
     code, not_judged = CLEAN, False
-    for item in (item for document in documents for item in _items(document)):
+    items = (
+        RenderedItem(document, at, manifest) for document in documents for manifest, at in objects_in(document.manifest)
+    )
+    for item in items:
         cluster_facts = worlds.facts_for(item.document)
         try:
             for rendered in _render(item, cluster_facts, settings):
@@ -104,10 +104,8 @@ def print_rendered(
                 not_judged = not_judged or isinstance(rendered, LeftOut)
                 tell(f"{item.place(ROOT)}: {rendered}")
         except Inexpressible as refusal:
-            reasons: tuple[Finding | Unjudged, ...] = (
-                *refusal.findings,
-                *add_remedies(refusal.unjudged, cluster_facts),
-            )
+            unjudged = add_remedies(refusal.unjudged, cluster_facts)
+            reasons: tuple[Finding | Unjudged, ...] = (*refusal.findings, *unjudged)
             for reason in reasons:
                 tell(f"{item.place(reason.at)}: {reason}")
             code = max(code, REFUSED if refusal.findings else NOT_EVALUATED)
@@ -116,25 +114,12 @@ def print_rendered(
     if not objects and code == CLEAN:
         tell("nothing to render: no workload with a gang, no PodGang or Pod, nor a topology that needs an object")
         code = NOT_EVALUATED if not_judged else CLEAN
-    typer.echo(_json(objects) if output is Syntax.JSON else _yaml(objects), nl=False)
+    if output is Syntax.JSON:
+        whole = {"apiVersion": "v1", "kind": "List", "items": [rendered.manifest for rendered in objects]}
+        typer.echo(as_json_text(whole))
+    else:
+        typer.echo("".join(map(_yaml, objects)), nl=False)
     return code
-
-
-def _items(document: Document) -> Iterator[RenderedItem]:
-    """Yields the document, or the objects of a list: `kubectl get -o yaml` prints several objects as one list."""
-    yield from _unpacked(RenderedItem(document, ROOT, document.manifest))
-
-
-def _unpacked(item: RenderedItem) -> Iterator[RenderedItem]:
-    kind, items = kind_of(item.manifest).kind, item.manifest.get("items")
-    if not (kind.endswith("List") and isinstance(items, list)):
-        yield item
-        return
-    for index, manifest in enumerate(items):
-        if isinstance(manifest, dict):
-            # The items of a typed list may omit apiVersion and kind.
-            typed = {"apiVersion": item.manifest.get("apiVersion"), "kind": kind.removesuffix("List"), **manifest}
-            yield from _unpacked(RenderedItem(item.document, item.at / "items" / fields.Item(index), typed))
 
 
 def _render(item: RenderedItem, facts: ClusterFacts, settings: Settings) -> Iterator[Rendered | str]:
@@ -241,16 +226,9 @@ def _request(manifest: Manifest) -> Request:
     return Request("", "CREATE", kind_of(manifest), text(metadata.get("namespace")) or "default", name, manifest)
 
 
-def _json(objects: list[Rendered]) -> str:
-    items = [rendered.manifest for rendered in objects]
-    return as_json_text({"apiVersion": "v1", "kind": "List", "items": items}) + "\n"
-
-
-def _yaml(objects: list[Rendered]) -> str:
-    return "".join(
-        "".join(("---\n", *(f"# {printable(line)}\n" for line in comment.splitlines()), as_yaml_text(_plain(manifest))))
-        for comment, manifest in objects
-    )
+def _yaml(rendered: Rendered) -> str:
+    comment = "".join(f"# {printable(line)}\n" for line in rendered.comment.splitlines())
+    return f"---\n{comment}{as_yaml_text(_plain(rendered.manifest))}"
 
 
 def _plain(value: Any) -> Any:

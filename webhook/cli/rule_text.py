@@ -39,7 +39,6 @@ from webhook.validators.registry import Example, Rule, Subject
 
 
 def known_values(facts: ClusterFacts) -> dict[str, Any]:
-    """Returns each known part of `facts` by its name in words."""
     parts = {part.name.replace("_", " "): getattr(facts, part.name) for part in fields(facts)}
     return {name: _plain(value) for name, value in parts.items() if value is not None}
 
@@ -73,13 +72,11 @@ def _key(key: Any) -> str:
 
 
 def messages(rule: Rule) -> list[str]:
-    """Returns the findings of the rule about its failing example: place, value, why, and what to do."""
     verdicts = verdicts_on(rule, rule.fails, rule.fails.facts)
     return [str(finding) for verdict in verdicts for finding in verdict.findings if finding.rule == rule.id]
 
 
 def verdicts_on(rule: Rule, example: Example, facts: ClusterFacts) -> list[Verdict]:
-    """Judges an example of a rule, with these facts."""
     settings = settings_of_example(rule, example)
     if rule.subject is Subject.MANIFEST:
         return [judgement.verdict for judgement in judge(deepcopy(example.object), facts, settings)]
@@ -157,8 +154,11 @@ def reference(rules: list[Rule]) -> str:
 
 
 def pages() -> dict[str, str]:
-    """Returns every rule on the page of its backend, by file name: `index.md` lists all of them."""
-    texts = {"index.md": _index()}
+    lines = [_HEAD.format(maker="`scripts/reference`"), "| page | rules |", "|---|---|"]
+    lines += [f"| [{name}]({name}.md) | {len(rules)} |" for name, rules in rules_by_page().items()]
+    lines += ["", *_COLUMNS]
+    lines += [_row(rule, f"{name}.md") for name, rules in rules_by_page().items() for rule in rules]
+    texts = {"index.md": "\n".join(lines) + "\n"}
     for name, rules in rules_by_page().items():
         lines = [f"# Rules of {name}" if name != GENERAL_PAGE else "# Rules for every scheduler", "", *_COLUMNS]
         lines += [_row(rule) for rule in rules]
@@ -171,7 +171,6 @@ def pages() -> dict[str, str]:
 
 
 def as_yaml(example: Example) -> str:
-    """Returns an example as YAML, with its assumptions as comments above."""
     assumed = _comment({"profile": dict(example.config)}) if example.config else []
     if example.kueue:
         assumed += _comment({"kueue": dict(example.kueue)})
@@ -193,14 +192,6 @@ def _comment(values: dict[str, Any], indent: str = "") -> list[str]:
     return [f"# {indent}{line}" for line in as_compact_yaml_text(values).splitlines()]
 
 
-def _index() -> str:
-    lines = [_HEAD.format(maker="`scripts/reference`"), "| page | rules |", "|---|---|"]
-    lines += [f"| [{name}]({name}.md) | {len(rules)} |" for name, rules in rules_by_page().items()]
-    lines += ["", *_COLUMNS]
-    lines += [_row(rule, f"{name}.md") for name, rules in rules_by_page().items() for rule in rules]
-    return "\n".join(lines) + "\n"
-
-
 def _row(rule: Rule, page: str = "") -> str:
     return f"| [{rule.id}]({page}#{anchor(rule.id)}) | {rule.default} | {rule.judges} |"
 
@@ -212,7 +203,7 @@ def _section(rule: Rule) -> Iterator[str]:
     yield f"## {rule.id}"
     yield ""
     yield f"Default: **{rule.default}**.{softened} Judges: {rule.judges}.{capability}"
-    for paragraph in paragraphs(rule):
+    for paragraph in paragraphs(rule.documentation):
         yield ""
         yield paragraph
     yield from ("", "Found in:", "", "```yaml", as_yaml(rule.fails), "```")
@@ -242,7 +233,6 @@ _INDENT = 4
 
 
 def print_chosen(command: typer.Context, rule: str | None, config: Path | None, output: ReferenceFormat) -> None:
-    """Prints the rule with that id, or every rule that the configuration has."""
     rules = every_rule() if rule is None else [_declared(rule)]
     if output is ReferenceFormat.MARKDOWN:
         typer.echo(reference(rules), nl=False)
@@ -251,13 +241,8 @@ def print_chosen(command: typer.Context, rule: str | None, config: Path | None, 
     settings = configured(config)
     actions = None if config is None else actions_of(settings)
     if rule is None and actions is not None:
-        others = [
-            other
-            for name in installed_backends()
-            if name not in settings.profiles
-            for other in installed_backends()[name].rules
-        ]
-        rules = [declared for declared in rules if declared not in others]
+        disabled = [backend for name, backend in installed_backends().items() if name not in settings.profiles]
+        rules = [declared for declared in rules if not any(declared in backend.rules for backend in disabled)]
     if output is ReferenceFormat.JSON:
         typer.echo(as_json_text([_as_json(declared, actions) for declared in rules]))
     elif rule is not None:
@@ -312,15 +297,11 @@ def _show(declared: Rule, actions: Actions | None) -> None:
     out.print(f"[bold]{declared.id}[/] ({declared.default}{limits})")
     if actions is not None:
         out.print(f"in the configuration: {_action_words(declared, actions)}")
-    for paragraph in paragraphs(declared):
+    for paragraph in paragraphs(declared.documentation):
         out.print()
         out.print(paragraph, markup=False)
-    shown = (
-        ("found in", as_yaml(declared.fails)),
-        ("message", "\n".join(messages(declared))),
-        ("fine", as_yaml(declared.passes)),
-    )
-    for title, lines in shown:
+    found_in, fine = as_yaml(declared.fails), as_yaml(declared.passes)
+    for title, lines in (("found in", found_in), ("message", "\n".join(messages(declared))), ("fine", fine)):
         out.print(f"\n[bold]{title}:[/]\n")
         out.print(lines, markup=False, soft_wrap=True)
 
@@ -343,7 +324,7 @@ def _as_json(declared: Rule, actions: Actions | None) -> dict[str, Any]:
         "failsClosed": declared.fails_closed,
         "neverExcepted": bool(declared.never_excepted),
         "capabilities": sorted(declared.capabilities),
-        "documentation": "\n\n".join(paragraphs(declared)),
+        "documentation": "\n\n".join(paragraphs(declared.documentation)),
         "passes": declared.passes.object,
         "fails": declared.fails.object,
         "messages": messages(declared),

@@ -58,15 +58,11 @@ def first_configuration(schedulers: Sequence[str], schema: str) -> str:
     """Returns a configuration with these schedulers; the first is the default one. `schema` is the file of its schema,
     relative to the configuration.
     """
-    profiles = "".join(_profile(name) for name in dict.fromkeys(schedulers))
+    profiles = "".join(f"  {line}\n" for name in dict.fromkeys(schedulers) for line in _profile_lines(name))
     return _TEXT.format(schema=schema, version=API_VERSION, kind=KIND, default=schedulers[0], profiles=profiles)
 
 
-def _profile(name: str) -> str:
-    return "".join(f"  {line}\n" for line in _lines(name))
-
-
-def _lines(name: str) -> Iterator[str]:
+def _profile_lines(name: str) -> Iterator[str]:
     """Yields a profile with the default of each of its keys; a key without a default is a comment."""
     yield f"- name: {name}"
     keys = installed_backends()[name].settings_model().model_dump()
@@ -80,7 +76,6 @@ def _lines(name: str) -> Iterator[str]:
 
 
 def settings_lines(settings: Settings, now: datetime) -> Iterator[str]:
-    """Yields the effect of a configuration at `now`, with its defaults."""
     for profile in settings.profiles.values():
         yield f"profile {profile.name}{' (default)' if profile.name == settings.default else ''}"
         for key, value in profile.backend.settings.model_dump().items():

@@ -13,7 +13,7 @@ from webhook.config.file import settings_from, shadow_file_names
 from webhook.config.settings import Settings
 from webhook.config.shape_document import KIND, form_problems, read_shape
 from webhook.errors import ConfigurationError, InputError, Problem
-from webhook.model.fields import FieldPath, Item, Part
+from webhook.model.fields import FieldPath, Item
 from webhook.offline.manifests import Document, read_file
 from webhook.workloads.workload_shape import WorkloadShape
 
@@ -38,8 +38,8 @@ def _load(path: Path, *, is_shadow: bool) -> Settings:
     beside = {} if is_shadow else {name: path.parent / name for name in shadow_file_names(document.manifest)}
     files = {name: _load(file, is_shadow=True) for name, file in beside.items() if file.is_file()}
     try:
-        beside_it = [shape.manifest for shape in shapes]
-        return settings_from(document.manifest, str(path), beside_it, None if is_shadow else files)
+        manifests = [shape.manifest for shape in shapes]
+        return settings_from(document.manifest, str(path), manifests, None if is_shadow else files)
     except ConfigurationError as error:
         problems = [_placed(problem, document, shapes) for problem in error.problems]
         raise ConfigurationError(str(path), problems) from None
@@ -70,13 +70,6 @@ def _placed(problem: Problem, document: Document, shapes: Sequence[Document]) ->
 
 
 def locate_problem(problem: Problem, document: Document) -> Problem:
-    """Returns the problem with its position in the document."""
-    line, column = document.position(FieldPath(tuple(_steps(problem.path))))
-    return Problem(problem.path, problem.value, problem.why, problem.allowed, line, column)
-
-
-def _steps(path: str) -> list[Part]:
-    steps: list[Part] = []
-    for word, index, key in _STEP.findall(path):
-        steps.append(Item(int(index)) if index else word or key)
-    return steps
+    steps = tuple(Item(int(index)) if index else word or key for word, index, key in _STEP.findall(problem.path))
+    line, column = document.position(FieldPath(steps))
+    return replace(problem, line=line, column=column)

@@ -28,14 +28,10 @@ from webhook.workloads.workload_shape import LABEL_IN_NAME, WORKLOAD
 
 # Stands for the value of a label that only the controller knows.
 VALUE = "value"
-
-
 # Stands for the hash of a template's revision, which only the LeaderWorkerSet controller knows.
 REVISION = "revision"
 _JOB_SET = "jobset.sigs.k8s.io"
 _LWS = "leaderworkerset.sigs.k8s.io"
-LWS_GROUP = f"{_LWS}/group-index"
-LWS_LEADER = f"{_LWS}/leader-name"
 
 
 class ExpectedPod(NamedTuple):
@@ -59,13 +55,9 @@ def expected_pods(workload: OptedInWorkload) -> Iterator[ExpectedPod]:
         elif isinstance(workload, LeaderWorkerSet):
             yield _pod_of_group(workload, part)
         elif isinstance(workload, Job):
-            yield _pod_of_job(workload, part)
-
-
-def _pod_of_job(workload: Job, part: Part) -> ExpectedPod:
-    pod = _pod(part, workload.namespace)
-    _created_by_job(pod, workload.name, workload.uid, indexed=workload.spec.get("completionMode") == "Indexed")
-    return ExpectedPod(part, pod, f"Job {workload.name}")
+            pod, indexed = _pod(part, workload.namespace), workload.spec.get("completionMode") == "Indexed"
+            _created_by_job(pod, workload.name, workload.uid, indexed=indexed)
+            yield ExpectedPod(part, pod, f"Job {workload.name}")
 
 
 def _created_by_job(pod: Manifest, name: str, uid: str | None, *, indexed: bool) -> None:
@@ -124,7 +116,7 @@ def _pod_of_group(workload: LeaderWorkerSet, part: Part) -> ExpectedPod:
     index = "0" if leads else "1"
     labels = {
         LWS_NAME: workload.name,
-        LWS_GROUP: "0",
+        f"{_LWS}/group-index": "0",
         LWS_REVISION: REVISION,
         f"{_LWS}/group-key": _digest(f"{workload.namespace}/{leader}"),
         f"{_LWS}/worker-index": index,
@@ -133,15 +125,14 @@ def _pod_of_group(workload: LeaderWorkerSet, part: Part) -> ExpectedPod:
     }
     annotations = {f"{_LWS}/size": str(workload.size)}
     if not leads:
-        annotations[LWS_LEADER] = leader
+        annotations[f"{_LWS}/leader-name"] = leader
     if exclusive := text(workload.annotations.get(LWS_EXCLUSIVE)):
         annotations[LWS_EXCLUSIVE] = exclusive
     pod = _pod(part, workload.namespace)
     _add(pod, labels, annotations)
     references = [_controller("apps/v1", "StatefulSet", parent, None)]
     pod["metadata"] = {"name": name, **pod["metadata"], "ownerReferences": references}
-    above = f"LeaderWorkerSet {workload.name}"
-    top = f"StatefulSet {workload.name} of {above}"
+    top = f"StatefulSet {workload.name} of LeaderWorkerSet {workload.name}"
     return ExpectedPod(part, pod, top if leads else f"StatefulSet {leader} of Pod {leader} of {top}")
 
 

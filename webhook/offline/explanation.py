@@ -48,7 +48,7 @@ from webhook.offline.fit_report import FitEntry, entries_of
 from webhook.offline.gang_tree import TreeNode, gang_names, gang_tree, workload_tree
 from webhook.offline.judgement import name_findings, requests_in, stock_runtime_notes, workload_kinds
 from webhook.offline.omissions import add_remedies, drop_placeholders
-from webhook.offline.report import finding_as_json, unjudged_as_json
+from webhook.offline.report import finding_as_json, single_value, unjudged_as_json
 from webhook.offline.smallest_edit import edit_under
 from webhook.offline.translation import disruption_modes, override_notes
 from webhook.validators.gang_scheduler import Choice
@@ -56,9 +56,6 @@ from webhook.workloads.opted_in_gang import is_claimed, no_gang, requests, sched
 from webhook.workloads.opted_in_workload import OptedInWorkload
 from webhook.workloads.pod_clique_set import PodCliqueSet
 from webhook.workloads.trainjob import TrainJob
-
-_IF_OPTED_IN = "if it were opted in"
-_OPTED_OUT = "if it were not opted out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +66,6 @@ class Edit:
     then: OpinionAnswer
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the edit as plain JSON values."""
         changes = [change.as_json() for change in self.changes]
         return {"then": str(self.then), "changes": changes, "patch": [change.as_patch() for change in self.changes]}
 
@@ -87,7 +83,6 @@ class SchedulerView:
 
     @property
     def scheduler(self) -> str:
-        """The name of the scheduler."""
         return self.opinion.scheduler
 
 
@@ -122,11 +117,9 @@ class Explanation:
 
     @property
     def chosen_by(self) -> str:
-        """What chose the scheduler, in words."""
         return f"by {self.choice.chooser}"
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the explanation as plain JSON values."""
         return {
             "kind": self.kind,
             "namespace": self.namespace,
@@ -138,7 +131,10 @@ class Explanation:
             "findings": [finding_as_json(finding) for finding in (*self.broken, *self.names)],
             "notes": list(self.notes),
             "uses": [
-                {"capability": str(capability), "fields": [_field(use) for use in uses]}
+                {
+                    "capability": str(capability),
+                    "fields": [{"field": str(use.path), "value": single_value(use.value)} for use in uses],
+                }
                 for capability, uses in (self.uses or {}).items()
             ],
             "schedulers": [_view(view) for view in self.views],
@@ -146,18 +142,12 @@ class Explanation:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentExplanation:
-    """An explanation, and the place of the workload in its document."""
-
-    at: FieldPath
-    explanation: Explanation
-
-
 def explain_document(
     manifest: Manifest, facts: ClusterFacts, settings: Settings, now: datetime | None = None
-) -> Iterator[DocumentExplanation]:
-    """Yields an explanation of each workload in a document; other kinds have none. Raises `ReviewError`."""
+) -> Iterator[tuple[FieldPath, Explanation]]:
+    """Yields an explanation of each workload in a document, with its place; other kinds have none. Raises
+    `ReviewError`.
+    """
     for request, at in requests_in(manifest, workload_kinds(settings), now=now):
         if request.kind[::2] == (grove.GROUP, "PodCliqueSet"):
             explanation: Explanation | None = explain(request, facts, settings)
@@ -174,7 +164,7 @@ def explain_document(
             if verdict.omission is not None:
                 notes = (*notes, f"not rendered: {verdict.omission.why}; {verdict.omission.remedy}")
             views = tuple(_supplied(view, facts) for view in _apply_exceptions(explanation.views, request, settings))
-            yield DocumentExplanation(at, replace(explanation, names=verdict.findings, notes=notes, views=views))
+            yield at, replace(explanation, names=verdict.findings, notes=notes, views=views)
 
 
 def _apply_exceptions(views: Sequence[SchedulerView], request: Request, settings: Settings) -> Iterator[SchedulerView]:
@@ -255,7 +245,7 @@ def _explain_opted_in(
     if maker is None and isinstance(workload, TrainJob):
         runtime = f"{workload.runtime_kind} {shown(workload.runtime.name)}"
         notes.append(f"its gangs are not known: they are made from {runtime}")
-    remark = _OPTED_OUT if opted_out else _IF_OPTED_IN
+    remark = "if it were not opted out" if opted_out else "if it were opted in"
     tree = None if maker is None else _tree(workload, maker, choice, settings, remark)
     return Explanation(
         workload.namespace,
@@ -289,14 +279,12 @@ def _tree(
             return workload_tree(workload, maker, note=f"its gang is not known: {why}")
         if not support.supported:
             return workload_tree(workload, maker, note=f"no gang: {support.why}")
-    if profile is None and choice.scheduler:
+    elif choice.scheduler:
         note = f"its gang is not known: {shown(choice.scheduler)} has no profile here"
         return workload_tree(workload, maker, note=note)
     if barred is not None and not barred.is_made:
         return workload_tree(workload, maker, note=f"no gang is made: {barred.why}")
-    if choice.scheduler:
-        return workload_tree(workload, maker)
-    return workload_tree(workload, maker, remark=remark)
+    return workload_tree(workload, maker, remark="" if choice.scheduler else remark)
 
 
 def _fits(
@@ -311,22 +299,19 @@ def _view_under(
     profile: Profile, workload: PodCliqueSet, choice: Choice, facts: ClusterFacts, settings: Settings
 ) -> SchedulerView:
     profile_choice = choice if choice.scheduler == profile.name else chosen_by_label(profile.name, settings)
-    opinion, fits = (
-        opinion_of(profile, workload, profile_choice, facts, settings),
-        _fits(workload, profile, facts, settings),
-    )
+    opinion = opinion_of(profile, workload, profile_choice, facts, settings)
+    fits = _fits(workload, profile, facts, settings)
     if opinion.answer is not OpinionAnswer.REFUSED:
         return SchedulerView(opinion, None, disruption_modes(workload, profile, facts), fits)
     changes = edit_under(profile, workload, profile_choice, facts, settings)
-    if not changes:
-        return SchedulerView(opinion, fits=fits)
-    edited = PodCliqueSet(applied(workload.raw, changes), workload.namespace)
-    then = opinion_of(profile, edited, profile_choice, facts, settings).answer
-    return SchedulerView(opinion, Edit(changes, then), fits=fits)
+    edit = None
+    if changes:
+        edited = PodCliqueSet(applied(workload.raw, changes), workload.namespace)
+        edit = Edit(changes, opinion_of(profile, edited, profile_choice, facts, settings).answer)
+    return SchedulerView(opinion, edit, fits=fits)
 
 
 def capability_tables(settings: Settings) -> dict[str, Any]:
-    """Returns the capability table of each enabled scheduler, as plain JSON values."""
     return {
         "default": settings.default,
         "schedulers": [
@@ -350,11 +335,6 @@ def _support(support: Support | None) -> dict[str, Any]:
     if support.depends:
         return {"honoured": "depends", "depends": support.depends}
     return {"honoured": str(Honoured.YES)}
-
-
-def _field(use: Use) -> dict[str, Any]:
-    shown = use.value if isinstance(use.value, str | int | float | bool | None) else None
-    return {"field": str(use.path), "value": shown}
 
 
 def _view(view: SchedulerView) -> dict[str, Any]:

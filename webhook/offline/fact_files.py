@@ -32,8 +32,7 @@ from webhook.model.nodes import NODES, OVERSUBSCRIPTION, amount_of, taint_of
 from webhook.model.projections import Missing, Projection, key_of, labels_of, required, spec_fields
 from webhook.model.reading import Malformed, Manifest, flag, mapping, sequence, text
 from webhook.offline.judgement import kind_of, objects_in
-from webhook.offline.manifests import Document, files_of, read_file
-from webhook.offline.positions import Lines, Root
+from webhook.offline.manifests import Document, document_of, files_of, read_file
 from webhook.workloads.known_workloads import EVERY_GENERAL
 from webhook.workloads.known_workloads import PROJECTIONS as OF_OPTED_IN_KINDS
 from webhook.workloads.workload_kinds import PYTHON_KINDS, WorkloadKinds
@@ -47,15 +46,14 @@ class _Field(NamedTuple):
     read: Callable[[Any], object]
 
 
-def unreadable_field(raw: Manifest) -> tuple[FieldPath, str] | None:
-    """Returns the first field of a Node that cannot be read, and why; None if there is none."""
-    for field in _fields(raw):
+def _require_readable_fields(node: FactObject) -> None:
+    """Raises `InputError` for the first field of a Node that cannot be read."""
+    for field in _fields(node.manifest):
         try:
             field.read(field.value)
         except Malformed as error:
             quoted = "" if isinstance(field.value, dict | list) else f" ({shown(field.value)})"
-            return field.at, f"{field.at}: {error}{quoted}"
-    return None
+            raise node.error(field.at, f"{field.at}: {error}{quoted}") from None
 
 
 def _fields(raw: Manifest) -> Iterator[_Field]:
@@ -91,7 +89,6 @@ _CRD = ("apiextensions.k8s.io", "CustomResourceDefinition")
 
 @cache
 def known_fields() -> Mapping[Api, KindFields]:
-    """Returns the field names of the kinds of known releases."""
     stored = json.loads(LISTS.read_text(encoding="utf-8"))
     nodes: list[Names | None] = [None]
     for scalars, objects in stored["nodes"]:
@@ -144,25 +141,17 @@ class FactObject(NamedTuple):
     manifest: Manifest
 
     def error(self, path: FieldPath, why: str) -> InputError:
-        """Returns the error that something is wrong at a path in the object."""
         line, column = self.document.position(FieldPath((*self.at.parts, *path.parts)))
         return InputError(self.document.source, why, line, column)
 
     @property
     def place(self) -> str:
-        """The file, line and column."""
         return ":".join(map(str, (self.document.source, *self.document.position(self.at))))
 
     @property
     def order(self) -> tuple[str, int, tuple[str, ...]]:
         """The order of objects by place, without a search for the column."""
         return self.document.source, self.document.line, tuple(map(str, self.at.parts))
-
-    @property
-    def origin(self) -> str:
-        """Where it stands, in words that are made without a search: in a long list, its index."""
-        inside = f" ({self.at})" if self.at.parts else ""
-        return f"{self.document.source}:{self.document.line}{inside}"
 
 
 class _Origin(NamedTuple):
@@ -234,8 +223,7 @@ def is_page(manifest: Manifest) -> bool:
 
 def facts_in(manifests: Iterable[Manifest], kinds: WorkloadKinds = PYTHON_KINDS) -> ClusterFacts:
     """Returns the facts in manifests that were read from a cluster. Raises `InputError`."""
-    documents = (Document("the cluster", manifest, 1, Lines(""), lambda: Root(0, None)) for manifest in manifests)
-    return facts_from(documents, kinds=kinds)
+    return facts_from((document_of(manifest, "the cluster") for manifest in manifests), kinds=kinds)
 
 
 class FactRemark(NamedTuple):
@@ -280,7 +268,6 @@ def is_nameless(part: str, raw: Manifest) -> bool:
 
 
 def begun_part(facts: ClusterFacts, part: str) -> Any:
-    """Returns a copy of a part that can be added to."""
     before = getattr(facts, part)
     if part in _SETS:
         return set(before or ())
@@ -321,16 +308,13 @@ _SETS = frozenset({"apis", "bound_gangs"})
 @cache
 def _projections() -> dict[tuple[str, str], Projection]:
     """Returns the projections by group and kind: those of admission itself, and those of each backend."""
-    every = (
-        RESERVATIONS,
-        *EVERY_GENERAL,
-        *(projection for backend in installed_backends().values() for projection in backend.projections),
-    )
-    return {(projection.resource.api.group, projection.resource.api.kind): projection for projection in every}
+    backends = installed_backends().values()
+    of_backends = (projection for backend in backends for projection in backend.projections)
+    every = (RESERVATIONS, *EVERY_GENERAL, *of_backends)
+    return {projection.resource.api.group_kind: projection for projection in every}
 
 
 def projection_of(group: str, kind: str, kinds: WorkloadKinds) -> Projection | None:
-    """Returns how objects of a kind are read; None if no rule reads them."""
     return _projections().get((group, kind)) or kinds.projection(group, kind)
 
 
@@ -350,7 +334,7 @@ def parts_of(group: str, kind: str, kinds: WorkloadKinds) -> Iterator[str]:
         yield NODE_PODS.part
     elif (group, kind) == (known_kinds.GROUP, known_kinds.KIND):
         yield "apis"
-    elif (group, kind) == ("apiextensions.k8s.io", "CustomResourceDefinition"):
+    elif (group, kind) == _CRD:
         yield "apis"
         yield "spec_fields"
         yield "field_names"
@@ -391,16 +375,17 @@ def entry_of(item: FactObject, projection: Projection) -> FactEntry | None:
     if read is None:
         return None
     # A cluster has no such Node: the API server refuses it.
-    problem = projection.part == NODES.part and read[1].problem
-    if problem and (unreadable := unreadable_field(item.manifest)) is not None:
-        raise item.error(*unreadable)
+    if projection.part == NODES.part and read[1].problem:
+        _require_readable_fields(item)
     return FactEntry(item, *read)
 
 
 def _note_origin(part: str, entry: FactEntry, projection: Projection, origins: _Origins) -> None:
     """Keeps where an object stands. Raises `InputError` if another version of it stands elsewhere."""
     subject, item = subject_of(entry.item.manifest, projection), entry.item
-    origin = _Origin(item.order, item.origin, kind_of(item.manifest).version, entry.value)
+    # Where it stands, without a search: in a long list, its index.
+    place = f"{item.document.source}:{item.document.line}{f' ({item.at})' if item.at.parts else ''}"
+    origin = _Origin(item.order, place, kind_of(item.manifest).version, entry.value)
     before = origins.setdefault((part, *subject), origin)
     if before.version == origin.version and before.value != origin.value:
         first, second = sorted((before, origin), key=lambda place: place.order)
@@ -415,14 +400,12 @@ def subject_of(raw: Manifest, projection: Projection) -> tuple[str, str, str]:
 
 
 def name_of(raw: Manifest) -> str:
-    """Returns the name of an object, empty if it has none."""
     metadata = raw.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
     return name if isinstance(name, str) else ""
 
 
 def subject_words(subject: tuple[str, str, str]) -> str:
-    """Returns the words for a kind, namespace and name."""
     kind, namespace, name = subject
     return f"{kind} {shown(f'{namespace}/{name}' if namespace else name)}"
 

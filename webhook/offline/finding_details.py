@@ -49,11 +49,7 @@ class Origin(StrEnum):
 
     @property
     def word(self) -> str:
-        """The word for a suppressed finding in a report."""
-        return _WORDS[self]
-
-
-_WORDS = {Origin.IN_SOURCE: "suppressed", Origin.BASELINE: "baseline", Origin.EXCEPTION: "excepted"}
+        return {"inSource": "suppressed", "external": "baseline", "exception": "excepted"}[self]
 
 
 class Suppression(NamedTuple):
@@ -78,10 +74,6 @@ class Directive(NamedTuple):
     reason: str
     line: int = 0
 
-    def names(self, rule: str) -> bool:
-        """Returns whether it is about this rule."""
-        return rule in self.rules
-
 
 def parse_directive(written: str, line: int = 0) -> Directive | None:
     """Returns what a comment or a line of the annotation says behind its key; None if it says nothing. What is not
@@ -94,8 +86,5 @@ def parse_directive(written: str, line: int = 0) -> Directive | None:
 
 
 def annotation_directives(value: object) -> Iterator[Directive]:
-    """Yields the suppressions of an annotation, one a line."""
     if isinstance(value, str):
-        for line in value.splitlines():
-            if line.strip() and (parsed := parse_directive(line)) is not None:
-                yield parsed
+        yield from filter(None, map(parse_directive, value.splitlines()))

@@ -69,7 +69,6 @@ class Surplus(NamedTuple):
     domain: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the surplus as plain JSON values."""
         return {"pods": self.pods, "domain": self.domain or None}
 
 
@@ -97,11 +96,9 @@ class FitEntry:
 
     @property
     def never(self) -> bool:
-        """Whether it never fits."""
         return self.verdict.answer is FitAnswer.NEVER
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the entry as plain JSON values."""
         kind, namespace, name = self.workload
         return {
             "kind": kind,
@@ -116,31 +113,29 @@ class FitEntry:
             "assumptions": [*self.verdict.assumptions, *self.relies_on],
             "withoutGrowth": None if self.without_growth is None else self.without_growth.why,
             "now": None if self.now is None else self.now.as_json(),
-            "domains": [_domain(domain) for domain in self.domains],
+            "domains": [
+                {
+                    "partition": domain.partition or None,
+                    "name": domain.name,
+                    "nodes": domain.nodes,
+                    "total": dict(sorted(domain.total.items())),
+                    "free": None if domain.free is None else dict(sorted(domain.free.items())),
+                }
+                for domain in self.domains
+            ],
             "placement": [placed._asdict() for placed in self.verdict.placement],
             "steps": self.verdict.steps,
         }
 
 
-def _domain(domain: DomainRoom) -> dict[str, Any]:
-    return {
-        "partition": domain.partition or None,
-        "name": domain.name,
-        "nodes": domain.nodes,
-        "total": dict(sorted(domain.total.items())),
-        "free": None if domain.free is None else dict(sorted(domain.free.items())),
-    }
-
-
 def verdict_words(verdict: FitVerdict) -> str:
-    """Returns the verdict in a few words, with how far *never* reaches."""
     words, scope = WORDS[verdict.answer], verdict.scope
     return words if scope is None else f"{words} {scope}".removesuffix(f" {FitScope.EVER}")
 
 
-def worst_of(entries: Iterable[FitEntry]) -> FitEntry | None:
-    """Returns the gang that says most about the whole workload: one that never fits, else one that is not known to."""
-    return min(entries, key=lambda entry: _ORDER.index(entry.verdict.answer), default=None)
+def worst_answer(entries: Iterable[FitEntry]) -> FitAnswer | None:
+    """Returns what says most about the whole workload: that a gang never fits, else that one is not known to."""
+    return min((entry.verdict.answer for entry in entries), key=_ORDER.index, default=None)
 
 
 def fit_sentence(entry: FitEntry) -> str:
@@ -155,20 +150,13 @@ def fit_sentence(entry: FitEntry) -> str:
 
 
 def surplus_words(surplus: Surplus, scheduler: str) -> str:
-    """Returns what is not known of the pods above the minimum."""
     words = f"{count_text(surplus.pods, 'pod')} above the minimum {'is' if surplus.pods == 1 else 'are'} not judged"
     if not surplus.domain:
         return words
     return f"{words}: {scheduler} wants room in the required {surplus.domain} for those that wait, too"
 
 
-def remedy_of(entry: FitEntry) -> str | None:
-    """Returns what to do if a gang never fits."""
-    return None if entry.verdict.witness is None else entry.verdict.witness.remedy
-
-
 def now_words(now: RoomEstimate) -> str:
-    """Returns the estimate as a sentence."""
     if now.answer is RoomAnswer.UNKNOWN:
         return f"not known whether there is room: {now.why}" if now.why else "not known whether there is room"
     if now.answer is RoomAnswer.ROOM:
@@ -179,13 +167,10 @@ def now_words(now: RoomEstimate) -> str:
 
 
 def leaving_words(now: RoomEstimate) -> Iterator[str]:
-    """Yields which running gangs would have to go, if it is short now."""
-    if now.leaving is None:
-        return
-    gangs = _listed(now.leaving.gangs)
-    others = now.leaving.others
-    of_others = f"{count_text(others, 'gang')} of other namespaces" if others else ""
-    yield (", and " if len(now.leaving.gangs) > 1 else " and ").join(part for part in (gangs, of_others) if part)
+    if now.leaving is not None:
+        gangs, others = now.leaving.gangs, now.leaving.others
+        words = (_listed(gangs), f"{count_text(others, 'gang')} of other namespaces" if others else "")
+        yield (", and " if len(gangs) > 1 else " and ").join(filter(None, words))
 
 
 def shortfall_text(short: Shortfall) -> str:
@@ -206,16 +191,16 @@ def _listed(names: Mapping[str, Any] | tuple[str, ...] | list[str]) -> str:
 
 
 def table_of(domains: tuple[DomainRoom, ...]) -> list[tuple[str, ...]]:
-    """Returns the table of domains, its head first: what each has of what the gang requests, and what is free of it."""
     if not domains:
         return []
     resources = resources_of(domains[0])
     free_is_known = all(domain.free is not None for domain in domains)
     titles = (f"{resource} free" if free_is_known else resource for resource in resources)
-    table: list[tuple[str, ...]] = [(domains[0].partition or "where", "nodes", *titles)]
-    for domain in sort_by_room(domains):
-        table.append((domain.name, f"{domain.nodes:,}", *(room_text(domain, resource) for resource in resources)))
-    return table
+    rows = (
+        (domain.name, f"{domain.nodes:,}", *(room_text(domain, resource) for resource in resources))
+        for domain in sort_by_room(domains)
+    )
+    return [(domains[0].partition or "where", "nodes", *titles), *rows]
 
 
 def resources_of(domain: DomainRoom) -> list[str]:
@@ -247,15 +232,11 @@ _BEGUN = "it has begun: a pod of it is on a node, has ended or is being deleted"
 _WORK_BEGUN = (
     "it has begun: its status counts pods that are ready or have ended, and each scheduler counts these in its own way"
 )
-_NOT_JUDGED = "no gang is judged: "
 _NO_REPLICAS = "it has no pods, or is being deleted"
 _OF_TRAIN_JOB = "it is judged with the TrainJob that makes it"
-_UNKNOWN_RUNTIME = "is not known: give it to --facts, as the pods of a TrainJob are made from it"
-_GROUPED_ALONE = "it is not known how many of its pods start together:"
 _CHANGED_RUNTIME = "it may change what the pods of its runtime request, or where they may be"
 _NO_TEMPLATES = "it has no pod templates, so what its pods request is not known"
 _NOT_REACHED = "its minimum is never reached, or depends on partitions, or another scheduler places its pods"
-_MADE_ELSEWHERE = "what starts together, and what it requests, is not read"
 _NO_GANG = (
     "it is over, or its pods are made elsewhere, as MultiKueue may do: give --facts the LocalQueues and ClusterQueues "
     "of Kueue"
@@ -317,7 +298,7 @@ def _fits(
             if choice is None:
                 omission = omission_of(workload, facts, settings)
                 if omission.reason is not OmissionReason.NO_GANG:
-                    yield DocumentFit(at, subject, note=f"{_NOT_JUDGED}{omission}", left_out=True)
+                    yield DocumentFit(at, subject, note=f"no gang is judged: {omission}", left_out=True)
                 return
         if choice is None:
             return
@@ -336,7 +317,7 @@ def _fits(
         if not entries:
             why = _why_no_gang(workload, profile, facts)
             left_out = why not in {_NO_REPLICAS, _OF_TRAIN_JOB}
-            yield DocumentFit(at, subject, note=f"{_NOT_JUDGED}{why}", left_out=left_out)
+            yield DocumentFit(at, subject, note=f"no gang is judged: {why}", left_out=left_out)
         elif facts.nodes is None:
             yield DocumentFit(at, subject, note=_WITHOUT_NODES)
     except Malformed:
@@ -351,13 +332,15 @@ def _why_no_gang(workload: PodCliqueSet | OptedInWorkload, profile: Profile, fac
     if maker is None:
         if not isinstance(workload, TrainJob):
             return _OF_TRAIN_JOB
-        return f"{workload.runtime_kind} {shown(workload.runtime.name)} {_UNKNOWN_RUNTIME}"
+        runtime = f"{workload.runtime_kind} {shown(workload.runtime.name)}"
+        return f"{runtime} is not known: give it to --facts, as the pods of a TrainJob are made from it"
     barred = no_gang(maker)
     if is_volcano_job(maker) and "Volcano" in profile.backend.reads_claims_of and not maker.finished:
         why = _NOT_REACHED
     elif barred is not None and barred.hindrance is not None and profile.backend.groups(maker.resource.api.group_kind):
         # What hinders a gang of Rollcall does not hinder a group that counts the pods that exist.
-        why = f"{_GROUPED_ALONE} {profile.name} groups the pods itself, and some are created only after others"
+        alone = f"{profile.name} groups the pods itself, and some are created only after others"
+        why = f"it is not known how many of its pods start together: {alone}"
     elif barred is not None and not barred.is_made:
         why = barred.why
     elif not any(part.pods > 0 for part in maker.parts):
@@ -456,7 +439,8 @@ def _why_not_known(workload: PodCliqueSet | OptedInWorkload) -> str | None:
     if not any(part.pods > 0 for part in workload.parts):
         return None
     if (left := next((left for left in workload.leaves() if not left.is_made), None)) is not None:
-        return None if is_volcano_job(workload) else f"{left.why}: {_MADE_ELSEWHERE}"
+        unread = "what starts together, and what it requests, is not read"
+        return None if is_volcano_job(workload) else f"{left.why}: {unread}"
     hindered = next(iter(workload.hindrances), None) is not None
     return _NO_TEMPLATES if any(part.flat for part in workload.shape.parts) and not hindered else None
 
@@ -505,5 +489,4 @@ def _started(gang_fit: GangFit) -> dict[str, int] | None:
 
 
 def _chooses(need: Need) -> bool:
-    """Returns whether some of its needs are enough."""
     return isinstance(need, GroupNeed) and (need.count < len(need.needs) or any(map(_chooses, need.needs)))

@@ -81,7 +81,6 @@ class FixedFile:
 
     @property
     def fixed_text(self) -> str:
-        """The text with the edits."""
         return applied_to(self.text, self.edits)
 
     def diff(self) -> Iterator[str]:

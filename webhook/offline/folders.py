@@ -66,7 +66,6 @@ class GroupFolders:
         return self._areas.get(source)
 
     def area_facts(self, area: str | None, facts: ClusterFacts) -> ClusterFacts:
-        """Returns facts with the sizes of the groups in one folder."""
         if area is None:
             return facts
         area_sizes = self._sizes[area].items()

@@ -117,11 +117,9 @@ class TreeNode:
 
     @property
     def kind_name(self) -> str:
-        """What it is, in words."""
         return self.kind or str(self.level)
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the node as plain JSON values."""
         fields: dict[str, Any] = {"kind": self.kind_name, "name": self.name, "pods": self.pods, "minimum": self.minimum}
         topology = {"required": self.required, "preferred": self.preferred}
         if any(topology.values()):
@@ -142,7 +140,6 @@ class TreeNode:
 
 
 def gang_tree(workload: PodCliqueSet, generation: GroveGeneration) -> TreeNode:
-    """Returns the tree of `workload` as Grove of that generation makes it."""
     names = PodGangNames(generation)
     first_replica = tuple(_gangs_of_replica(workload, f"{workload.name}-0", names))
     pods = sum(gang.pods * (1 + gang.more) for gang in first_replica)
@@ -159,7 +156,6 @@ def gang_tree(workload: PodCliqueSet, generation: GroveGeneration) -> TreeNode:
 
 
 def gang_names(tree: TreeNode) -> Iterator[str]:
-    """Yields the names of PodGangs that the tree of a PodCliqueSet shows."""
     for gang in tree.below:
         yield gang.name
         if gang.last is not None:
@@ -167,12 +163,10 @@ def gang_names(tree: TreeNode) -> Iterator[str]:
 
 
 def shown_indexes(count: int) -> range:
-    """Returns the indices of nodes that are shown: all of a few, the first of many."""
     return range(count if count <= _ONE_BY_ONE else 1)
 
 
 def number_hidden(count: int) -> int:
-    """Returns how many hidden nodes each shown node stands for."""
     return 0 if count <= _ONE_BY_ONE else count - 1
 
 

@@ -348,19 +348,17 @@ class JudgedTree:
 
     @property
     def missing_facts(self) -> str:
-        """What must be known for a verdict."""
         if any(branch.kind is BranchKind.TEMPLATE for branch, _ in walk(self.tree)):
             return "no group here was made from its templates"
         return "no pods here name a group"
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the tree as plain JSON values."""
         fields: dict[str, Any] = {"kind": str(self.tree.kind), "name": self.tree.full_name}
         fields["answer"] = str(self.verdict.standing)
         fields["why"] = [cause.as_json() for cause in self.verdict.causes]
         if self.verdict.standing is Standing.UNKNOWN:
             fields["needs"] = self.missing_facts
-        return fields | {"tree": self.tree.as_json()} | self.place.as_json()
+        return fields | {"tree": self.tree.as_json()} | self.place._asdict()
 
 
 def trees_in(documents: Iterable[Source]) -> list[JudgedTree]:

@@ -282,7 +282,6 @@ def requests_in(
 
 
 def workload_kinds(settings: Settings) -> frozenset[tuple[str, str]]:
-    """Returns the groups and kinds of workloads, PodGangs and pods."""
     return _JUDGED | settings.kinds.views.keys()
 
 

@@ -43,7 +43,11 @@ def suppressions_in(text: str) -> tuple[Directive, ...]:
     if COMMENT not in text:
         return ()
     try:
-        spans = _scalars(text)
+        spans = [
+            (event.start_mark.index, event.end_mark.index)
+            for event in yaml.parse(text, Loader=_Loader)
+            if isinstance(event, yaml.ScalarEvent) and event.style is not None
+        ]
     except yaml.YAMLError:
         return ()
     lines, directives = _CommentedLines(text), []
@@ -56,14 +60,6 @@ def suppressions_in(text: str) -> tuple[Directive, ...]:
         if written is not None:
             directives.append(written)
     return tuple(directives)
-
-
-def _scalars(text: str) -> list[tuple[int, int]]:
-    return [
-        (event.start_mark.index, event.end_mark.index)
-        for event in yaml.parse(text, Loader=_Loader)
-        if isinstance(event, yaml.ScalarEvent) and event.style is not None
-    ]
 
 
 class _CommentedLines:
@@ -120,7 +116,6 @@ class Document:
 
     @property
     def text(self) -> str:
-        """The text of its file, without a byte order mark."""
         return self._lines.text
 
     def position(self, path: FieldPath) -> tuple[int, int]:
@@ -142,21 +137,23 @@ class Document:
         return text_edits(self._lines, self._root().start, at, changes)
 
     def forget(self) -> None:
-        """Drops what `read_again` and `edits` keep for further objects of the document."""
         self._lines.forget()
 
     @property
     def comments(self) -> tuple[Directive, ...]:
-        """The suppressions in comments of its file."""
         return self._lines.cached(suppressions_in)
+
+
+def document_of(manifest: Manifest, source: str) -> Document:
+    """Returns an object that was read from a cluster as a document, which has no positions."""
+    return Document(source, manifest, 1, positions.Lines(""), lambda: positions.Root(0, None))
 
 
 def _manifest_at(text: str, start: int) -> Manifest:
     document_text = document_at(text, start)
-    value = next(
-        (parsed for parsed, _, _ in _values(document_text, partial(positions.TextBudget, positions.COMMAND_LINE))), None
-    )
-    return value if isinstance(value, dict) else {}
+    for value, _, _ in _values(document_text, partial(positions.TextBudget, positions.COMMAND_LINE)):
+        return value if isinstance(value, dict) else {}
+    return {}
 
 
 def files_of(paths: Iterable[Path]) -> Iterator[Path]:
@@ -229,11 +226,8 @@ def read_text(
     text = _decoded(text, source).removeprefix(BYTE_ORDER_MARK)
     lines, budget = positions.Lines(text), partial(positions.TextBudget, limits, proceed)
     try:
-        return [
-            _document(value, source, lines, index, root)
-            for value, index, root in _values(text, budget)
-            if value is not None
-        ]
+        values = _values(text, budget)
+        return [_document(value, source, lines, index, root) for value, index, root in values if value is not None]
     except positions.TextProblem as problem:
         place = (0, 0) if problem.index is None else lines.place_of(problem.index)
         raise InputError(source, problem.why, *place) from None
@@ -252,11 +246,7 @@ def _values(
             # YAML in braces, or JSON documents with --- between them.
             pass
     for value, root in yaml_and_json.yaml_documents(text, budget()):
-        yield value, root.start, partial(_same, root)
-
-
-def _same(root: positions.Root) -> positions.Root:
-    return root
+        yield value, root.start, partial(lambda positioned: positioned, root)
 
 
 def _document(
@@ -276,15 +266,13 @@ def _check_items(manifest: Manifest, root: Callable[[], positions.Root]) -> None
         return
     at = ROOT / "items"
     if not isinstance(items, list):
-        raise positions.TextProblem(
-            positions.find(root(), at), f"items of a {kind} must be a list, and this is {shown(items)}"
-        )
+        why = f"items of a {kind} must be a list, and this is {shown(items)}"
+        raise positions.TextProblem(positions.find(root(), at), why)
     for index, item in enumerate(items):
         if item is not None and not isinstance(item, dict):
             at /= Item(index)
-            raise positions.TextProblem(
-                positions.find(root(), at), f"{at} of a {kind} must be an object, and this is {shown(item)}"
-            )
+            why = f"{at} of a {kind} must be an object, and this is {shown(item)}"
+            raise positions.TextProblem(positions.find(root(), at), why)
 
 
 def _decoded(text: bytes | str, source: str) -> str:
@@ -292,9 +280,8 @@ def _decoded(text: bytes | str, source: str) -> str:
         try:
             text.encode()
         except UnicodeEncodeError as error:
-            raise InputError(
-                source, "has half of a surrogate pair", *positions.Lines(text).place_of(error.start)
-            ) from None
+            place = positions.Lines(text).place_of(error.start)
+            raise InputError(source, "has half of a surrogate pair", *place) from None
         return text
     try:
         return text.decode()

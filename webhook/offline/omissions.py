@@ -32,7 +32,6 @@ FOLDER = "a folder that `rollcall facts -o DIR` wrote"
 
 @cache
 def projections_by_part() -> dict[str, tuple[Projection, ...]]:
-    """Returns the kinds that each part of the facts is read from."""
     by_part: dict[str, tuple[Projection, ...]] = {}
     backends = installed_backends().values()
     of_backends = (projection for backend in backends for projection in backend.projections)
@@ -49,7 +48,6 @@ def resources_of(part: str) -> tuple[Resource, ...]:
 
 
 def add_remedies(missing: Iterable[Unjudged], facts: ClusterFacts) -> tuple[Unjudged, ...]:
-    """Returns these with a remedy: how to supply the facts that are missing."""
 
     def remedy(unjudged: Unjudged) -> str:
         if unjudged.part and (unread := (facts.unread or {}).get(unjudged.part)) is not None:
@@ -60,13 +58,11 @@ def add_remedies(missing: Iterable[Unjudged], facts: ClusterFacts) -> tuple[Unju
 
 
 def supply_of(part: str) -> str:
-    """Returns what to do if a part of the facts is unknown."""
     by_hand = kubectl_of(part)
     return f"give --facts {FOLDER}{f', or the output of `{by_hand}`' if by_hand else ''}; or use --live"
 
 
 def kubectl_of(part: str) -> str | None:
-    """Returns the command whose output supplies a part of the facts, if there is one."""
     resources = resources_of(part)
     if part == "spec_fields":
         return "kubectl get customresourcedefinitions -o yaml"
@@ -79,17 +75,14 @@ def kubectl_of(part: str) -> str | None:
 
 
 def may_not_read(resource: Resource) -> str:
-    """Returns what to do if the caller may not list a kind."""
     return f"ask for the right to list {resource.qualified}, or for {FOLDER}, and give it with --facts"
 
 
 def not_served(resource: Resource) -> str:
-    """Returns why the objects of a kind are unknown in a cluster that does not serve it."""
     return f"the cluster does not serve {resource.qualified}: install it, or disable the scheduler that needs it"
 
 
 def not_read(what: str, why: str) -> str:
-    """Returns what to do if a request failed."""
     return f"try again: {what} could not be read ({why})"
 
 

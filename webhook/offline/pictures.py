@@ -103,7 +103,6 @@ _UNKNOWN = frozenset({BranchFault.ABSENT, BranchFault.NO_NAMESPACE, BranchFault.
 
 
 def gangs_box(node: TreeNode) -> Box:
-    """Returns the box of a workload, or of a part of it."""
     title = node.name if node.level in _BY_NAME else f"{node.kind_name} {node.name}"
     if node.level is TreeLevel.GROUP:
         title = f"replica {node.name}"
@@ -136,7 +135,6 @@ def _details(node: TreeNode) -> Iterator[str]:
 
 
 def group_box(branch: Branch, *, top: bool = True) -> Box:
-    """Returns the box of a tree of groups, or of a part of it."""
     name = branch.full_name if top else branch.name
     title = f"{branch.kind} {name}"
     cannot = branch.standing is Standing.CANNOT
@@ -187,17 +185,14 @@ _MOST_SIBLINGS = 20
 
 
 def gang_picture(tree: TreeNode) -> Box:
-    """Returns the boxes of a workload's gangs, folded."""
     return folded(gangs_box(tree))
 
 
 def group_picture(tree: Branch) -> Box:
-    """Returns the boxes of a tree of groups, folded."""
     return folded(group_box(tree))
 
 
 def folded(box: Box) -> Box:
-    """Returns `box` with the siblings at each level below it folded."""
     return _folded(box)[0]
 
 
@@ -311,7 +306,6 @@ def _short(entry: FitEntry) -> tuple[Shortfall, ...]:
 
 
 def tree_lines(tree: Box) -> Iterator[str]:
-    """Yields the tree, one line for each box."""
     yield _line(tree)
     yield from _below(tree, "")
 
@@ -339,7 +333,6 @@ _CANNOT = "    classDef cannot stroke:#c62828,stroke-dasharray:4 3"
 
 
 def flowchart(trees: Sequence[Box]) -> str:
-    """Returns the flowchart of all `trees`, side by side."""
     lines = ["flowchart TD"]
     numbers = count()
     for tree in trees:
@@ -350,7 +343,6 @@ def flowchart(trees: Sequence[Box]) -> str:
 
 
 def escaped(text: str) -> str:
-    """Returns `text` as part of a quoted label."""
     return "".join(
         character if (character.isascii() and character.isalnum()) or character in _SAFE else f"#{ord(character)};"
         for character in text
@@ -400,7 +392,6 @@ class _Placed:
 
 
 def drawing(trees: Sequence[Box]) -> str:
-    """Returns the drawing of all `trees`, one below the other."""
     widths: list[int] = []
     for tree in trees:
         _measure(tree, 0, widths)
@@ -520,5 +511,4 @@ def _box(placed: _Placed) -> Iterator[str]:
 
 
 def pictures_as_json(picture: Box) -> dict[str, Any]:
-    """Returns a folded picture as SVG, Mermaid and lines of text."""
     return {"svg": drawing([picture]), "mermaid": flowchart([picture]), "text": list(tree_lines(picture))}

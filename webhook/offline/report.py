@@ -35,7 +35,6 @@ class Baseline:
         self._left = Counter(keys)
 
     def takes(self, judgement: Judgement, finding: Finding) -> bool:
-        """Returns whether the finding is in the baseline, and counts it."""
         key = key_of(judgement, finding)
         if not self._left[key]:
             return False
@@ -44,7 +43,6 @@ class Baseline:
 
 
 def key_of(judgement: Judgement, finding: Finding) -> _Key:
-    """Returns what identifies a finding in other versions of the files."""
     return (judgement.kind, judgement.namespace, judgement.name, *finding.identity)
 
 
@@ -137,17 +135,14 @@ class FindingPlace:
 
     @property
     def file(self) -> str:
-        """The file, as the user named it."""
         return self.document.source
 
     @property
     def line(self) -> int:
-        """The line, from 1."""
         return self._start[0]
 
     @property
     def column(self) -> int:
-        """The column, from 1."""
         return self._start[1]
 
     @cached_property
@@ -183,12 +178,10 @@ class ReportedFinding(NamedTuple):
 
     @property
     def level(self) -> finding_details.Level:
-        """Error, warning or audit."""
         return _LEVELS[self.finding.action]
 
     @property
     def refuses(self) -> bool:
-        """Whether the webhook refuses the object because of it."""
         return self.finding.action is Action.DENY and not self.place.judgement.verdict.allowed
 
     @property
@@ -197,10 +190,9 @@ class ReportedFinding(NamedTuple):
         return (self.place.file, self.place.line, -self.finding.action, self.finding.rule)
 
     def fails(self, on: frozenset[finding_details.FailOn]) -> bool:
-        """Returns whether it fails the check."""
-        if self.suppression is not None:
-            return False
-        return self.refuses or (finding_details.FailOn.WARNING in on and self.level is finding_details.Level.WARNING)
+        return self.suppression is None and (
+            self.refuses or (finding_details.FailOn.WARNING in on and self.level is finding_details.Level.WARNING)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,11 +205,8 @@ class Selection:
     ignore: tuple[str, ...] = ()
 
     def takes(self, rule: str, *, fails_closed: bool = False) -> bool:
-        """Returns whether findings of a rule are reported."""
-        if fails_closed:
-            return True
         chosen = not self.select or _matches(rule, self.select)
-        return chosen and not _matches(rule, self.ignore)
+        return fails_closed or (chosen and not _matches(rule, self.ignore))
 
 
 def _matches(rule: str, patterns: Iterable[str]) -> bool:
@@ -272,8 +261,13 @@ class Report:
             is_ignored &= left and not judgement.judged and not verdict.findings
             if self.suppress and self.rules and (judgement.has_rules or verdict.findings):
                 self._note_unknown_rules(whole)
-            if verdict.findings:
-                self._add_findings(whole, verdict.findings)
+            suppresses = self.suppress and verdict.findings
+            directives = (*document.comments, *_annotated(document, judgement)) if suppresses else ()
+            for finding in verdict.findings:
+                if self.selection.takes(finding.rule, fails_closed=finding.fails_closed):
+                    place = FindingPlace(document, judgement, finding.at)
+                    suppression = self._suppression(finding, place, directives)
+                    self.findings.append(ReportedFinding(finding, place, suppression))
             self.unjudged += [
                 (missing, FindingPlace(document, judgement, missing.at))
                 for missing in verdict.unjudged
@@ -289,18 +283,9 @@ class Report:
             self.ignored.append(document)
 
     def add_remarks(self, remarks: Iterable[Remark]) -> None:
-        """Adds what is to be said of objects that count as facts."""
         for remark in remarks:
             judgement = Judgement(*remark.subject, remark.at, Verdict(), has_rules=False)
             self.notes.append((remark.message, FindingPlace(remark.document, judgement)))
-
-    def _add_findings(self, whole: FindingPlace, findings: Iterable[Finding]) -> None:
-        document, judgement = whole.document, whole.judgement
-        written = (*document.comments, *_annotated(document, judgement)) if self.suppress else ()
-        for finding in findings:
-            if self.selection.takes(finding.rule, fails_closed=finding.fails_closed):
-                place = FindingPlace(document, judgement, finding.at)
-                self.findings.append(ReportedFinding(finding, place, self._suppression(finding, place, written)))
 
     def _note_unknown_rules(self, whole: FindingPlace) -> None:
         document = whole.document
@@ -313,24 +298,22 @@ class Report:
                     self.notes.append((f"{note}{meant(name, self.rules)}", whole))
 
     def _suppression(
-        self, finding: Finding, place: FindingPlace, written: Sequence[finding_details.Directive]
+        self, finding: Finding, place: FindingPlace, directives: Sequence[finding_details.Directive]
     ) -> finding_details.Suppression | None:
         if finding.excepted is not None:
             return finding_details.Suppression(finding.excepted.terms, finding_details.Origin.EXCEPTION)
-        for directive in written:
+        for directive in directives:
             # A comment above the first line of a document is about the whole document.
-            if not directive.names(finding.rule) or directive.line not in {0, place.document.line, place.line}:
+            if finding.rule not in directive.rules or directive.line not in {0, place.document.line, place.line}:
                 continue
-            if finding.fails_closed:
-                self.notes.append(
-                    (f"{finding.rule} fails closed, so {finding_details.COMMENT} does not suppress it", place)
-                )
-            elif not directive.reason:
-                note = f"{finding_details.COMMENT} {finding.rule} has no reason, so it suppresses nothing; "
-                note += "write one behind a colon"
-                self.notes.append((note, place))
-            else:
+            if directive.reason and not finding.fails_closed:
                 return finding_details.Suppression(directive.reason)
+            if finding.fails_closed:
+                note = f"{finding.rule} fails closed, so {finding_details.COMMENT} does not suppress it"
+            else:
+                note = f"{finding_details.COMMENT} {finding.rule} has no reason, so it suppresses nothing"
+                note += "; write one behind a colon"
+            self.notes.append((note, place))
         judgement = place.judgement
         if self.baseline is not None and not finding.fails_closed and self.baseline.takes(judgement, finding):
             return finding_details.Suppression("in the baseline", finding_details.Origin.BASELINE)
@@ -338,9 +321,8 @@ class Report:
 
     def failed(self, on: frozenset[finding_details.FailOn]) -> bool:
         """Returns whether the check fails: something is refused, or something else that `on` names."""
-        if finding_details.FailOn.UNJUDGED in on and (self.unjudged or self.left_out):
-            return True
-        return any(entry.fails(on) for entry in self.findings)
+        unjudged = finding_details.FailOn.UNJUDGED in on and bool(self.unjudged or self.left_out)
+        return unjudged or any(entry.fails(on) for entry in self.findings)
 
     @property
     def clean(self) -> bool:
@@ -366,7 +348,6 @@ class Report:
 
     @property
     def grouped(self) -> int:
-        """How many workloads are judged with the group that their pods name."""
         return sum(omission.reason is OmissionReason.GANG_ELSEWHERE for omission, _ in self._ordinary)
 
     @property
@@ -376,20 +357,21 @@ class Report:
 
 
 def _annotated(document: Source, judgement: Judgement) -> Iterator[finding_details.Directive]:
-    there, value = value_at(
-        document.manifest, FieldPath((*judgement.at.parts, *(ANNOTATIONS / finding_details.ANNOTATION).parts))
-    )
-    if there:
-        yield from finding_details.annotation_directives(value)
+    at = FieldPath((*judgement.at.parts, *(ANNOTATIONS / finding_details.ANNOTATION).parts))
+    yield from finding_details.annotation_directives(value_at(document.manifest, at)[1])
+
+
+def single_value(value: Any) -> str | int | float | bool | None:
+    """Returns a scalar as it is, and None for a list or a mapping."""
+    return value if isinstance(value, str | int | float | bool | None) else None
 
 
 def finding_as_json(finding: Finding) -> dict[str, Any]:
-    """Returns a finding as plain JSON values."""
     return {
         "rule": finding.rule,
         "action": str(finding.action),
         "field": str(finding.at),
-        "found": finding.value if isinstance(finding.value, str | int | float | bool | None) else None,
+        "found": single_value(finding.value),
         "why": finding.why,
         "remedy": finding.remedy,
         "message": str(finding),
@@ -398,7 +380,6 @@ def finding_as_json(finding: Finding) -> dict[str, Any]:
 
 
 def omission_as_json(omission: Omission) -> dict[str, Any]:
-    """Returns why an object was not judged, as plain JSON values."""
     return {
         "reason": str(omission.reason),
         "field": str(omission.at),
@@ -409,7 +390,6 @@ def omission_as_json(omission: Omission) -> dict[str, Any]:
 
 
 def unjudged_as_json(missing: Unjudged) -> dict[str, Any]:
-    """Returns what could not be judged, as plain JSON values."""
     return {"rule": missing.rule, "field": str(missing.at), "needs": missing.needs, "remedy": missing.remedy}
 
 
@@ -420,14 +400,9 @@ class Position(NamedTuple):
     line: int
     column: int
 
-    def as_json(self) -> dict[str, Any]:
-        """Returns the position as plain JSON values."""
-        return self._asdict()
-
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}"
 
 
 def position_in(document: Source, at: FieldPath) -> Position:
-    """Returns the position of the field at `at` of a document."""
     return Position(document.source, *document.position(at))

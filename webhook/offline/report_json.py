@@ -7,21 +7,18 @@ and notes are notifications of the invocation. Columns count code points.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from hashlib import sha256
 from typing import Any
 
-from webhook.errors import InputError
 from webhook.model.findings import Action, plain
 from webhook.offline import report_summary
-from webhook.offline.finding_details import Level, Origin, Suppression
+from webhook.offline.finding_details import Level, Origin
 from webhook.offline.judgement import kind_of
-from webhook.offline.positions import Fix, TextEdit
+from webhook.offline.positions import Fix
 from webhook.offline.report import (
     FindingPlace,
     Report,
     ReportedFinding,
-    Source,
     finding_as_json,
     key_of,
     omission_as_json,
@@ -33,9 +30,8 @@ REPORT_VERSION = 1
 
 
 def report_as_json(report: Report, options: report_summary.ReportOptions) -> dict[str, Any]:
-    """Returns the report as plain JSON values."""
     numbers = report_summary.totals(report)
-    return {
+    as_json = {
         "reportVersion": REPORT_VERSION,
         "tool": {"name": "rollcall", "version": options.version},
         "passed": not (report.failed(options.fail_on) or report.unreadable),
@@ -74,8 +70,17 @@ def report_as_json(report: Report, options: report_summary.ReportOptions) -> dic
         "couldRun": [
             {"schedulers": list(place.judgement.verdict.could_run)} | _place(place) for place in report.movable
         ],
-        "unreadable": [_unreadable(error) for error in report.unreadable],
-    } | ({"ignoredDocuments": [_ignored(document) for document in report.ignored]} if options.list_ignored else {})
+        "unreadable": [
+            {"file": error.source, "line": error.line, "column": error.column, "message": error.why}
+            for error in report.unreadable
+        ],
+    }
+    if options.list_ignored:
+        as_json["ignoredDocuments"] = [
+            {"file": document.source, "line": document.line, "kind": kind_of(document.manifest).kind or None}
+            for document in report.ignored
+        ]
+    return as_json
 
 
 def _finding(entry: ReportedFinding, options: report_summary.ReportOptions) -> dict[str, Any]:
@@ -85,7 +90,9 @@ def _finding(entry: ReportedFinding, options: report_summary.ReportOptions) -> d
             "level": str(entry.level),
             "ruleUrl": report_summary.rule_url(entry.finding.rule, options.documentation),
             "fails": entry.fails(options.fail_on),
-            "suppression": None if entry.suppression is None else _suppression(entry.suppression),
+            "suppression": None
+            if entry.suppression is None
+            else {"kind": str(entry.suppression.origin), "reason": entry.suppression.reason},
             "fix": None if entry.fix is None else _fix(entry.fix),
         }
         | _place(entry.place)
@@ -111,35 +118,22 @@ def _place(place: FindingPlace) -> dict[str, Any]:
     }
 
 
-def _suppression(suppression: Suppression) -> dict[str, Any]:
-    return {"kind": str(suppression.origin), "reason": suppression.reason}
-
-
 def _fix(fix: Fix) -> dict[str, Any]:
     return {
         "scheduler": fix.scheduler,
         "changes": [change.as_json() for change in fix.changes],
         "patch": [change.as_patch() for change in fix.changes],
-        "edits": [_edit(edit) for edit in fix.edits],
+        "edits": [
+            {
+                "line": edit.line,
+                "column": edit.column,
+                "endLine": edit.end_line,
+                "endColumn": edit.end_column,
+                "text": edit.inserted,
+            }
+            for edit in fix.edits
+        ],
     }
-
-
-def _edit(edit: TextEdit) -> dict[str, Any]:
-    return {
-        "line": edit.line,
-        "column": edit.column,
-        "endLine": edit.end_line,
-        "endColumn": edit.end_column,
-        "text": edit.inserted,
-    }
-
-
-def _unreadable(error: InputError) -> dict[str, Any]:
-    return {"file": error.source, "line": error.line, "column": error.column, "message": error.why}
-
-
-def _ignored(document: Source) -> dict[str, Any]:
-    return {"file": document.source, "line": document.line, "kind": kind_of(document.manifest).kind or None}
 
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -150,17 +144,18 @@ _UNRESERVED = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01
 
 
 def sarif(report: Report, options: report_summary.ReportOptions) -> dict[str, Any]:
-    """Returns the report as a SARIF log."""
     ids = dict.fromkeys(entry.finding.rule for entry in report.findings)
     ids |= dict.fromkeys(missing.rule for missing, _ in report.unjudged)
     index = {rule: number for number, rule in enumerate(ids)}
-    ordered = sorted(report.findings, key=lambda entry: entry.order)
-    results = [_result(entry, index) for entry in ordered]
+    results = [_result(entry, index) for entry in sorted(report.findings, key=lambda entry: entry.order)]
     for missing, place in report.unjudged:
         message = f"{place.object}: not judged: {missing.lacking}"
         results.append(_base(missing.rule, index, message, place) | {"kind": "open", "level": "none"})
+    version = {"version": options.version, "semanticVersion": options.version}
+    about = {"informationUri": options.documentation} if options.documentation else {}
+    driver = {"name": "rollcall", **version, **about, "rules": [_rule(rule_id, options) for rule_id in ids]}
     run = {
-        "tool": {"driver": _driver(ids, options)},
+        "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
         "invocations": [_invocation(report)],
         "results": results,
@@ -168,17 +163,11 @@ def sarif(report: Report, options: report_summary.ReportOptions) -> dict[str, An
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
-def _driver(ids: Iterable[str], options: report_summary.ReportOptions) -> dict[str, Any]:
-    about = {"informationUri": options.documentation} if options.documentation else {}
-    rules = [_rule(rule_id, options) for rule_id in ids]
-    return {"name": "rollcall", "version": options.version, "semanticVersion": options.version, **about, "rules": rules}
-
-
 def _rule(rule_id: str, options: report_summary.ReportOptions) -> dict[str, Any]:
     if rule_id not in report_summary.rules_by_id():
         return {"id": rule_id}
     rule, page = report_summary.rules_by_id()[rule_id]
-    texts = report_summary.paragraphs(rule)
+    texts = report_summary.paragraphs(rule.documentation)
     # An address must be absolute here.
     url = report_summary.rule_url(rule_id, options.documentation) if options.documentation else None
     return {

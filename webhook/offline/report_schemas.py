@@ -17,23 +17,19 @@ TRUTH = {"type": "boolean"}
 
 
 def object_of(fields: dict[str, Any], optional: tuple[str, ...] = (), **more: Any) -> dict[str, Any]:
-    """Returns the schema of an object that has these fields."""
     required = [name for name in fields if name not in optional]
     return {"type": "object", "properties": fields, "required": required, **more}
 
 
 def list_of(items: Any, **more: Any) -> dict[str, Any]:
-    """Returns the schema of a list."""
     return {"type": "array", "items": items, **more}
 
 
 def enum_of(words: Any, description: str) -> dict[str, Any]:
-    """Returns the schema of one of some words."""
     return {"enum": sorted(str(word) for word in words), "description": description}
 
 
 def or_null(schema: dict[str, Any], description: str) -> dict[str, Any]:
-    """Returns the schema of a value that may be null."""
     return {"description": description, "oneOf": [{"type": "null"}, schema]}
 
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from webhook import __version__, documentation
 from webhook.backends.registry import installed_backends
+from webhook.fit.verdict import count_text
 from webhook.model.workload_record import OPTED_OUT
 from webhook.offline.finding_details import FailOn, Level
 from webhook.offline.report import FindingPlace, Report
@@ -45,25 +46,22 @@ def rules_by_page() -> dict[str, list[Rule]]:
     return {GENERAL_PAGE: [*SHAPE_RULES, *CHOICE_RULES, *GENERAL_RULES]} | by_backend
 
 
-def paragraphs(rule: Rule) -> list[str]:
-    """Returns the rule's documentation as paragraphs of one line each; the last one is its source."""
-    return [" ".join(paragraph.split()) for paragraph in cleandoc(rule.documentation).split("\n\n")]
+def paragraphs(documentation: str) -> list[str]:
+    """Returns the documentation of a rule or a check as paragraphs of one line each; the last one is its source."""
+    return [" ".join(paragraph.split()) for paragraph in cleandoc(documentation).split("\n\n")]
 
 
 def summary(rule: Rule) -> str:
-    """Returns the first sentence of the rule's documentation."""
-    first = paragraphs(rule)[0]
+    first = paragraphs(rule.documentation)[0]
     return first[: first.find(". ") + 1] or first
 
 
 def anchor(rule_id: str) -> str:
-    """Returns the anchor of a rule on its page."""
     return rule_id.replace("/", "")
 
 
 @cache
 def rules_by_id() -> dict[str, tuple[Rule, str]]:
-    """Returns each rule and its page."""
     return {rule.id: (rule, page) for page, rules in rules_by_page().items() for rule in rules}
 
 
@@ -104,9 +102,8 @@ class SchedulerCount(NamedTuple):
 
 
 def totals(report: Report) -> Totals:
-    """Returns the numbers of a report."""
-    counted_findings = [entry for entry in report.findings if entry.suppression is None]
-    levels, fixes = Counter(entry.level for entry in counted_findings), (entry.fix for entry in counted_findings)
+    findings = [entry for entry in report.findings if entry.suppression is None]
+    levels = Counter(entry.level for entry in findings)
     return Totals(
         judged=len(report.judged),
         errors=levels[Level.ERROR],
@@ -114,40 +111,31 @@ def totals(report: Report) -> Totals:
         audits=levels[Level.AUDIT],
         unjudged=len(report.unjudged),
         omitted=len(report.omitted),
-        suppressed=sum(entry.suppression is not None for entry in report.findings),
+        suppressed=len(report.findings) - len(findings),
         # An edit that cannot be written, such as one in a value that an anchor shares, has no text.
-        fixable=sum(fix is not None and bool(fix.edits) for fix in fixes),
+        fixable=sum(entry.fix is not None and bool(entry.fix.edits) for entry in findings),
         ignored=len(report.ignored),
         unreadable=len(report.unreadable),
     )
 
 
 def schedulers(report: Report) -> list[SchedulerCount]:
-    """Returns the schedulers that the judged objects have, the most frequent first."""
     verdicts = [place.judgement.verdict for place in report.judged]
     counts = Counter((verdict.scheduler, verdict.chosen_by) for verdict in verdicts if verdict.scheduler is not None)
     return [SchedulerCount(name or "", by, objects) for (name, by), objects in counts.most_common()]
 
 
 def reasons(report: Report) -> dict[str, int]:
-    """Returns how many objects were not judged, or in part, for each reason, the most frequent first."""
     return dict(Counter(str(omission.reason) for omission, _ in report.left_out).most_common())
 
 
 def not_judged(place: FindingPlace) -> str:
-    """Returns how an object is called of which something was not judged."""
     return "judged in part" if place.judgement.judged else "not judged"
 
 
 def statistics(report: Report) -> list[tuple[str, int]]:
-    """Returns the number of findings of each rule, the most frequent first."""
     counts = Counter(entry.finding.rule for entry in report.findings if entry.suppression is None)
     return sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
-
-
-def counted(number: int, thing: str) -> str:
-    """Returns a number and its thing, in the plural if it is not one."""
-    return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
 def last_line(report: Report) -> str:
@@ -166,7 +154,7 @@ def _judged(report: Report) -> str:
     kinds = {place.judgement.kind for place in report.judged}
     if not report.judged:
         return f"nothing judged{report.in_part}"
-    judged = f"{counted(len(report.judged), kinds.pop() if len(kinds) == 1 else 'object')} judged"
+    judged = f"{count_text(len(report.judged), kinds.pop() if len(kinds) == 1 else 'object')} judged"
     counts = schedulers(report)
     names = sorted({count.scheduler for count in counts})
     if not names:
@@ -182,24 +170,24 @@ def _judged(report: Report) -> str:
 
 def _numbers(report: Report) -> Iterator[str]:
     numbers = totals(report)
-    yield counted(numbers.errors, "error")
+    yield count_text(numbers.errors, "error")
     if numbers.fixable:
         yield f"{'' if report.all_searched else 'at least '}{numbers.fixable} fixable"
     if numbers.warnings:
-        yield counted(numbers.warnings, "warning")
+        yield count_text(numbers.warnings, "warning")
     if numbers.audits:
         yield f"{numbers.audits} for audit"
     if numbers.unjudged:
         # Not objects: a judged object may lack the facts for several rules.
-        yield f"{counted(numbers.unjudged, 'check')} not judged"
+        yield f"{count_text(numbers.unjudged, 'check')} not judged"
     if numbers.omitted and not all(omission.reason.is_ordinary for omission, _ in report.omitted):
         kinds = {place.judgement.kind for _, place in report.omitted} - {""}
-        yield f"{counted(numbers.omitted, kinds.pop() if len(kinds) == 1 else 'object')} not judged"
+        yield f"{count_text(numbers.omitted, kinds.pop() if len(kinds) == 1 else 'object')} not judged"
     if report.partial:
-        yield f"{counted(len(report.partial), 'object')} judged in part"
+        yield f"{count_text(len(report.partial), 'object')} judged in part"
     if report.judged and report.grouped:
         groups = "its group" if report.grouped == 1 else "their groups"
-        yield f"{counted(report.grouped, 'workload')} judged by {groups}"
+        yield f"{count_text(report.grouped, 'workload')} judged by {groups}"
     if numbers.suppressed:
         yield f"{numbers.suppressed} suppressed"
     if numbers.ignored:

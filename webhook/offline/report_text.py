@@ -21,16 +21,16 @@ from itertools import groupby
 from typing import NamedTuple
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
+from webhook.fit.verdict import count_text
 from webhook.model.fields import ROOT
 from webhook.model.findings import Omission, plain, shown
 from webhook.offline.finding_details import FailOn, Level, Origin
 from webhook.offline.judgement import kind_of
 from webhook.offline.report import FindingPlace, Report, ReportedFinding
-from webhook.offline.report_summary import ReportOptions, counted, last_line, not_judged, rule_url, statistics
+from webhook.offline.report_summary import ReportOptions, last_line, not_judged, rule_url, statistics
 
 
 def concise(report: Report, options: ReportOptions) -> Iterator[str]:
-    """Yields the lines of the report."""
     for entry in sorted(report.findings, key=lambda entry: entry.order):
         if options.quiet and not entry.fails(options.fail_on):
             continue
@@ -100,7 +100,6 @@ _MAX_ROWS = 100
 
 
 def markdown(report: Report, options: ReportOptions) -> Iterator[str]:
-    """Yields the lines of the comment."""
     failed = report.failed(options.fail_on) or report.unreadable
     yield f"### {'❌' if failed else '❔' if report.left_out or report.unjudged else '✅'} Rollcall"
     yield ""
@@ -191,7 +190,6 @@ _STYLES = {Level.ERROR: "bold red", Level.WARNING: "yellow", Level.AUDIT: "cyan"
 
 
 def text_lines(report: Report, options: ReportOptions) -> Iterator[Line]:
-    """Yields the lines of the report."""
     for entry in sorted(report.findings, key=lambda entry: entry.order):
         if entry.fails(options.fail_on) or not options.quiet:
             yield from _finding(entry)
@@ -241,7 +239,7 @@ def _notes(report: Report) -> Iterator[Line]:
     for note, place in report.notes:
         alike.setdefault(note, []).append(place)
     for note, (place, *others) in alike.items():
-        more = f" (and {counted(len(others), 'other')})" if others else ""
+        more = f" (and {count_text(len(others), 'other')})" if others else ""
         yield Head(str(place), "note", "cyan", f": {note}{more}")
 
 
@@ -317,7 +315,6 @@ _ELEMENTS = {CaseOutcome.FAILED: "failure", CaseOutcome.ERROR: "error", CaseOutc
 
 
 def junit(report: Report, options: ReportOptions) -> str:
-    """Returns the report as an XML document."""
     root = Element("testsuites", {"name": "rollcall"})
     every = list(cases(report, options.fail_on))
     for file, group in groupby(every, key=lambda case: case.file):
@@ -353,7 +350,6 @@ def _legal(text: str) -> str:
 
 
 def tap(report: Report, options: ReportOptions) -> Iterator[str]:
-    """Yields the lines of the report."""
     points = list(cases(report, options.fail_on))
     yield "TAP version 14"
     yield f"1..{len(points)}"

@@ -83,12 +83,10 @@ class Branch:
 
     @property
     def full_name(self) -> str:
-        """Its namespace and name."""
         return self.name if self.kind is BranchKind.GANG else f"{self.namespace}/{self.name}"
 
     @property
     def counts_pods(self) -> bool:
-        """Whether its minimum counts pods and not groups."""
         return self.kind in _OF_PODS
 
     @property
@@ -117,7 +115,6 @@ class Branch:
         return Standing.UNKNOWN if sure + open_ >= self.needed else Standing.CANNOT
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the branch as plain JSON values."""
         fields: dict[str, Any] = {"kind": str(self.kind), "name": self.full_name}
         fields["standing"] = str(self.standing)
         if self.fault is not None:
@@ -152,7 +149,6 @@ class BlockedBranch:
     level: int
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the cause as plain JSON values."""
         branch = self.branch
         return {
             "reason": str(self.why),
@@ -190,7 +186,6 @@ class TreeVerdict:
 
 
 def judge_tree(root: Branch) -> TreeVerdict:
-    """Returns the verdict on a whole tree."""
     if root.fault is BranchFault.CYCLE:
         # A cycle has no root, so no minimum applies.
         return TreeVerdict(Standing.CANNOT, (BlockedBranch(BlockReason.CYCLE, root, 1),))
@@ -224,7 +219,6 @@ def _unmet(branch: Branch, level: int) -> Iterator[BlockedBranch]:
 
 
 def walk(branch: Branch, level: int = 1) -> Iterator[tuple[Branch, int]]:
-    """Yields a branch and all branches below it with their levels, from the top."""
     yield branch, level
     for below in branch.below:
         yield from walk(below, level + 1)

@@ -91,7 +91,6 @@ class _Identity:
     _by_text: dict[str, list[fact_files.FactEntry]] = field(default_factory=dict)
 
     def add(self, entry: fact_files.FactEntry) -> None:
-        """Adds an object."""
         self.entries.append(entry)
         written = repr(entry.value)
         variant = self._by_text.get(written)
@@ -179,7 +178,6 @@ class Worlds:
         self._remark()
 
     def facts_for(self, document: Document) -> ClusterFacts:
-        """Returns the facts for the objects of a document."""
         scopes = self._scopes.get(document.source) or scopes_of(document.source)
         nearest = next((scope for scope in scopes if scope in self._held), EVERYWHERE)
         area, cluster = self._groups.area_of(document.source), self._clusters.cluster_of(scopes)

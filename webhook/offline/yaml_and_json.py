@@ -290,7 +290,6 @@ def _count(text: str, budget: positions.TextBudget) -> None:
 
 
 def root_of(text: str, index: int) -> positions.Root:
-    """Returns the positions of the fields of the JSON value that begins at `index`."""
     tokens = _TOKEN.finditer(text, index)
     return positions.Root(index, _places(tokens, next(tokens).group()))
 
@@ -398,7 +397,6 @@ class _Dumper(_FASTEST):  # type: ignore[misc]
     """Writes keys in the order of the object, without aliases: kubectl reads aliases, but people should not have to."""
 
     def ignore_aliases(self, data: Any) -> bool:
-        """Writes every object in full."""
         return True
 
 

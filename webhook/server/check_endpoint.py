@@ -34,7 +34,7 @@ from webhook.model.grove import generation_of
 from webhook.offline.explanation import Explanation, capability_tables, explain_document
 from webhook.offline.fact_files import add_field_names
 from webhook.offline.finding_details import FailOn
-from webhook.offline.fit_report import fit_sentence, remedy_of
+from webhook.offline.fit_report import fit_sentence
 from webhook.offline.fixed_files import add_fixes
 from webhook.offline.group_forest import trees_in
 from webhook.offline.judgement import judge
@@ -278,15 +278,15 @@ def _explained(
     workloads: list[dict[str, Any]] = []
     worlds = Worlds(add_field_names(facts), documents, settings.kinds)
     for document in documents:
-        for explained in explain_document(document.manifest, worlds.facts_for(document), settings, now):
+        for at, explanation in explain_document(document.manifest, worlds.facts_for(document), settings, now):
             if len(workloads) == MAX_EXPLAINED:
                 raise InputError(SOURCE, f"has more than {MAX_EXPLAINED} workloads; rollcall explain takes any number")
-            line, column = document.position(explained.at)
+            line, column = document.position(at)
             place = {"file": document.source, "line": line, "column": column}
-            tree = explained.explanation.tree
+            tree = explanation.tree
             pictures = {"pictures": pictures_as_json(gang_picture(tree))} if drawn and tree is not None else {}
-            fits = _fits(explained.explanation, drawn=drawn)
-            workloads.append(explained.explanation.as_json() | place | pictures | fits)
+            fits = _fits(explanation, drawn=drawn)
+            workloads.append(explanation.as_json() | place | pictures | fits)
     assumed = [str(remark) for remark in worlds.remarks]
     return {"workloads": workloads, **_trees(documents, drawn=drawn), "assumed": assumed}
 
@@ -297,7 +297,9 @@ def _fits(explanation: Explanation, *, drawn: bool) -> dict[str, Any]:
     if chosen is None or not chosen.fits:
         return {}
     pictures = [{"pictures": pictures_as_json(fit_picture(entry))} if drawn else {} for entry in chosen.fits]
-    texts = ({"says": fit_sentence(entry), "remedy": remedy_of(entry)} for entry in chosen.fits)
+    witnesses = (entry.verdict.witness for entry in chosen.fits)
+    remedies = (None if witness is None else witness.remedy for witness in witnesses)
+    texts = ({"says": fit_sentence(entry), "remedy": do} for entry, do in zip(chosen.fits, remedies, strict=True))
     return {
         "fits": [
             entry.as_json() | text | drawing for entry, text, drawing in zip(chosen.fits, texts, pictures, strict=True)

@@ -14,9 +14,9 @@ from webhook.offline.pictures import gangs_box, tree_lines
 
 
 def tree_of(manifest: Manifest) -> TreeNode:
-    (explained,) = explain_document(manifest, ClusterFacts(), EVERY)
-    assert explained.explanation.tree is not None
-    return explained.explanation.tree
+    ((_, explanation),) = explain_document(manifest, ClusterFacts(), EVERY)
+    assert explanation.tree is not None
+    return explanation.tree
 
 
 def lines_of(manifest: Manifest) -> list[str]:
