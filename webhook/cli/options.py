@@ -438,6 +438,7 @@ def facts_of_options(
 
 
 def read_cluster_facts(settings: Settings, access: Access) -> ClusterFacts:
+    """Returns the facts of a cluster. Raises `FactsUnavailable`."""
     from webhook.operations.cluster_facts import projections_of, read_cluster
 
     return asyncio.run(read_cluster(access, projections_of(settings))).facts(settings.kinds)

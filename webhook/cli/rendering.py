@@ -104,10 +104,8 @@ def print_rendered(
                 not_judged = not_judged or isinstance(rendered, LeftOut)
                 tell(f"{item.place(ROOT)}: {rendered}")
         except Inexpressible as refusal:
-            reasons: tuple[Finding | Unjudged, ...] = (
-                *refusal.findings,
-                *add_remedies(refusal.unjudged, cluster_facts),
-            )
+            unjudged = add_remedies(refusal.unjudged, cluster_facts)
+            reasons: tuple[Finding | Unjudged, ...] = (*refusal.findings, *unjudged)
             for reason in reasons:
                 tell(f"{item.place(reason.at)}: {reason}")
             code = max(code, REFUSED if refusal.findings else NOT_EVALUATED)
