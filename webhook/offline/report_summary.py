@@ -153,7 +153,7 @@ def last_line(report: Report) -> str:
 def _judged(report: Report) -> str:
     kinds = {place.judgement.kind for place in report.judged}
     if not report.judged:
-        return f"nothing judged{report.in_part}"
+        return f"nothing judged{report.extent_text}"
     judged = f"{count_text(len(report.judged), kinds.pop() if len(kinds) == 1 else 'object')} judged"
     counts = schedulers(report)
     names = sorted({count.scheduler for count in counts})

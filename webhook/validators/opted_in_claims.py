@@ -28,7 +28,7 @@ from webhook.validators.registry import Context, Example, Results, Subject, rule
 from webhook.workloads.jobset import JobSet
 from webhook.workloads.known_workloads import WorkloadFacts
 from webhook.workloads.kueue_integration import runtime_of
-from webhook.workloads.opted_in_workload import OptedInWorkload, Part, SchedulingBlock
+from webhook.workloads.opted_in_workload import OptedInWorkload, SchedulingBlock
 from webhook.workloads.shaped_workload import ShapedWorkload
 from webhook.workloads.trainjob import TrainerJobSet, TrainJob
 
