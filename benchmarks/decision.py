@@ -97,20 +97,19 @@ def measured() -> list[Measured]:
     chosen = {alone: settings(ONE_PROFILE, "koord-scheduler")}
     chosen |= {f"{name}, of six": settings(SIX_PROFILES, name) for name in SIX_PROFILES}
     chosen["koord-scheduler, of six, and all else"] = settings(SIX_PROFILES, "koord-scheduler", **WHOLE)
-    names: list[str] = []
-    calls: list[Callable[[], object]] = []
+    ratios: list[Measured] = []
     for kind, body in (("PodCliqueSet", pod_clique_set_review()), ("Pod", pod_review())):
-        review = orjson.loads(body)
-        for title, used in chosen.items():
-            for what, decide in DECISIONS.items():
-                names.append(f"{kind} {what}, {title}")
-                # Mutation changes what it is given, so each call parses anew and the parsing is taken off.
-                calls += [partial(copy.deepcopy, review), partial(_parse, body), partial(_decide, decide, body, used)]
-    figures = best(*calls)
-    return [
-        Measured(name, copied, both - parse)
-        for name, copied, parse, both in zip(names, figures[::3], figures[1::3], figures[2::3], strict=True)
-    ]
+        cases = {
+            f"{kind} {what}, {title}": partial(_decide, decide, body, used)
+            for title, used in chosen.items()
+            for what, decide in DECISIONS.items()
+        }
+        # Mutation changes what it is given, so each call parses anew and the parsing is taken off.
+        copied, parsed, *decided = best(
+            partial(copy.deepcopy, orjson.loads(body)), partial(_parse, body), *cases.values()
+        )
+        ratios += [Measured(name, copied, both - parsed) for name, both in zip(cases, decided, strict=True)]
+    return ratios
 
 
 def main() -> None:

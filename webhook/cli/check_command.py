@@ -232,7 +232,12 @@ def print_report(report: Report, options: ReportOptions, output: CheckFormat) ->
     elif output is CheckFormat.JUNIT:
         typer.echo(junit(report, options), nl=False)
     else:
-        lines = {"concise": concise, "github": github, "markdown": markdown, "tap": tap}
+        lines = {
+            CheckFormat.CONCISE: concise,
+            CheckFormat.GITHUB: github,
+            CheckFormat.MARKDOWN: markdown,
+            CheckFormat.TAP: tap,
+        }
         _print_lines(lines[output](report, options))
 
 

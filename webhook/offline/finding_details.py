@@ -49,7 +49,10 @@ class Origin(StrEnum):
 
     @property
     def word(self) -> str:
-        return {"inSource": "suppressed", "external": "baseline", "exception": "excepted"}[self]
+        return _WORDS[self]
+
+
+_WORDS = {Origin.IN_SOURCE: "suppressed", Origin.BASELINE: "baseline", Origin.EXCEPTION: "excepted"}
 
 
 class Suppression(NamedTuple):

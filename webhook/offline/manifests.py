@@ -245,7 +245,11 @@ def _values(
             # YAML in braces, or JSON documents with --- between them.
             pass
     for value, root in yaml_and_json.yaml_documents(text, budget()):
-        yield value, root.start, partial(lambda positioned: positioned, root)
+        yield value, root.start, partial(_same, root)
+
+
+def _same(root: positions.Root) -> positions.Root:
+    return root
 
 
 def _document(
