@@ -189,10 +189,15 @@ def _print_table(rows: list[tuple[str, ...]], out: Console) -> None:
 
 
 class JudgedDocument(NamedTuple):
-    """One gang, or what is said of a workload, and the position of the workload."""
+    """One gang, or what is said of a workload, and the document of the workload."""
 
-    place: Position
+    document: Document
     fit: fit_report.DocumentFit
+
+    @property
+    def place(self) -> Position:
+        """The position of the workload."""
+        return position_in(self.document, self.fit.at)
 
 
 def print_fits(
@@ -239,7 +244,7 @@ def judge_documents(documents: list[Document], worlds: Worlds, settings: Setting
                     path, why = fit.broken
                     place = document.position(FieldPath((*fit.at.parts, *path.parts)))
                     raise InputError(document.source, f"{path}: {why}", *place)
-                judged_documents.append(JudgedDocument(position_in(document, fit.at), fit))
+                judged_documents.append(JudgedDocument(document, fit))
         except (ReviewError, TooLarge) as error:
             raise InputError(document.source, str(error), document.line, 1) from None
     return judged_documents
@@ -287,10 +292,11 @@ def _left_out(document: JudgedDocument) -> dict[str, Any]:
 
 def _print_text(judged_documents: list[JudgedDocument]) -> None:
     out = console()
-    before: Position | None = None
+    before: object = None
     for document in judged_documents:
-        if document.place != before:
-            before = document.place
+        # Objects that were read from a cluster have one position.
+        if (head := (document.document, document.fit.at)) != before:
+            before = head
             kind, namespace, name = document.fit.workload
             print_head(document.place, f"{kind} {namespace}/{name}", out)
         if document.fit.note:
